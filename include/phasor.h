@@ -246,8 +246,15 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 
 /* What needs memory of its own: attention weights to look at; sampling and penalties (12 bytes for
  * each token of the vocabulary); an encoder-decoder's vocabulary shortlists (a bit for each token
- * of the target's vocabulary, for each sequence and once more; see phasor_callbacks). */
-enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2, PHASOR_WANT_SHORTLIST = 4 };
+ * of the target's vocabulary, for each sequence and once more; see phasor_callbacks); an
+ * encoder-decoder's coverage penalty in searches (attention weights, and 4 bytes for each position
+ * of the source, for each sequence and beam; needs `beams`). */
+enum {
+  PHASOR_WANT_ATTENTION = 1,
+  PHASOR_WANT_SAMPLING = 2,
+  PHASOR_WANT_SHORTLIST = 4,
+  PHASOR_WANT_COVERAGE = 8
+};
 /* The type of the decoder's keys and values, cross-attention's too. They are rounded to it before
  * their first use: the logits are a function of the file, the tokens and this type, in any
  * chunking. F16 halves the cache. Q8 (int8 in groups of 32 along the head, with an f32 scale) takes
@@ -681,12 +688,20 @@ typedef struct phasor_beam_options {
    * by the rules of transformers' BeamSearchScorer. */
   uint32_t groups;
   float diversity_penalty;
+  /* Not negative; above 0 it needs PHASOR_WANT_COVERAGE. This times Σ log(min(c, 1)) is added to
+   * the score of an output, with c what a position of the source has got in all its tokens' steps,
+   * the forced ones' included, of the weights of cross-attention: the mean of the heads of the last
+   * layer (Wu et al. 2016, equation 14; a position that has got nothing at all counts 0, as in
+   * CTranslate2). It orders outputs, and early_stopping sees it in theirs; beams go on without
+   * it. */
+  float coverage_penalty;
+  uint32_t reserved;
 } phasor_beam_options;
 /* All is 0 but the length penalty. */
 #define PHASOR_BEAM_OPTIONS_INIT                                \
   { sizeof(phasor_beam_options), 0, 0, PHASOR_EARLY_NO, 1.0f, 0, NULL, \
     0, 0, NULL, NULL, 0, 0, NULL, NULL,                         \
-    0, PHASOR_LENGTH_POWER, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+    0, PHASOR_LENGTH_POWER, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct phasor_beam_result {
   uint32_t struct_size;
@@ -711,7 +726,7 @@ typedef struct phasor_hypothesis {
   uint32_t struct_size;
   uint32_t count;        /* tokens, forced ones and the end token included */
   uint32_t finish;       /* PHASOR_FINISH_END, _LENGTH or _STOPPED */
-  float score;
+  float score;           /* with the length and coverage penalties */
   float log_probability; /* natural logarithm, of the tokens that were searched for */
   const uint32_t* ids;   /* (count) */
 } phasor_hypothesis;

@@ -171,6 +171,11 @@ constexpr Flag kFlags[] = {
     {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
      "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
      "(no: while one as long may)"},
+    {"--coverage-penalty", "X", kRun, &Options::coverage_penalty,
+     "with --beam, encoder-decoder: X times the sum of log(min(c, 1)) is added to a score, c what "
+     "a "
+     "token of the source has got of cross-attention (0)",
+     from(0, 1000)},
     {"--groups", "N", kRun, &Options::groups,
      "with --beam: N groups of beams, which choose one after the other; needs --diversity",
      from(2, 256)},

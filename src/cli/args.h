@@ -58,7 +58,7 @@ struct Options {
   const char *align_heads, *shortlist;
   vector<const char*> stop;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
-      length_penalty;
+      length_penalty, coverage_penalty;
   Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
       n_best, samples;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;

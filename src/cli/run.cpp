@@ -73,6 +73,8 @@ int Runner::check_options() const {
     return usage_error("--shortlist: for an encoder-decoder; this model is a decoder");
   if (o.shortlist != nullptr && (e.source.has_tokenizer == 0 || e.target.has_tokenizer == 0))
     return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
+  if (o.coverage_penalty.given && !e.has_source())
+    return usage_error("--coverage-penalty: for an encoder-decoder; this model is a decoder");
   if (o.source != 0 && !e.has_source())
     return usage_error("--source: this model is a decoder and has no source");
   return 0;
@@ -174,6 +176,7 @@ phasor_limits Runner::limits_for(uint32_t lines) const {
     const uint32_t rows = lines * std::max(limits.beams, 1u);
     limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
   }
+  if (o.coverage_penalty.value > 0) limits.outputs |= PHASOR_WANT_COVERAGE;
   if (o.shortlist != nullptr) limits.outputs |= PHASOR_WANT_SHORTLIST;
   return limits;
 }

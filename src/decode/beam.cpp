@@ -162,6 +162,10 @@ struct Search {
     for (uint32_t g = 0; g < groups_; ++g) group(g) = {g == 0 ? 1u : 0u, 0, 0};
     const phasor_status status = begin(*s_, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
+    if (covers()) {
+      s_->covered(sequence) = q.length;
+      for (uint32_t i = 0; i < s_->plan.source; ++i) s_->coverage(sequence)[i] = 0;
+    }
     if (!s_->model->descriptor.has(kEncoder)) text_.goes_on(ids, count);
     r_.beams[0] = {0, sequence, 0, text_.state_};
     t_.phase = kPrompt;
@@ -275,6 +279,25 @@ struct Search {
       all *= rest;
     }
     return o_.length_penalty < 0 ? 1 / all : all;
+  }
+
+  bool covers() const { return o_.coverage_penalty > 0 && s_->has_coverage(); }
+  // Σ log(min(c, 1)) of a beam, in the order of the source (rule 1.15).
+  float coverage(uint32_t beam) const {
+    const uint32_t slot = r_.beams[beam].slot;
+    const uint32_t n = s_->sources()[s_->sequences()[slot].source].length;
+    const Span<float> all = s_->coverage(slot);
+    float sum = 0, c[kBlock];
+    for (uint32_t first = 0, count; first < n; first += count) {
+      count = smaller(n - first, kBlock);
+      for (uint32_t i = 0; i < count; ++i) {
+        const float one = all[first + i];
+        c[i] = one > 0 && one < 1 ? one : 1;
+      }
+      k_.log(c, count);
+      for (uint32_t i = 0; i < count; ++i) sum += c[i];
+    }
+    return sum;
   }
 
   // log Σ exp(x − largest), in vocabulary order: 16 lanes and the tree (rule 1.15).
@@ -402,7 +425,9 @@ struct Search {
     const uint32_t more = with_id ? 1 : 0, tokens = output();
     uint32_t& outputs = group().outputs;
     const bool full = outputs == m_;
-    const Finished one{c.score / power(t_.made + more), c.score, tokens + more, how,
+    float score = c.score / power(t_.made + more);
+    if (covers()) score += o_.coverage_penalty * coverage(c.beam);
+    const Finished one{score, c.score, tokens + more, how,
                        full ? done()[m_ - 1].row : g_ * m_ + outputs};
     if (!insert(done(), &outputs, m_, one,
                 [](const Finished& a, const Finished& b) { return a.score > b.score; }))
@@ -642,6 +667,12 @@ phasor_status search_check(Session* s, const phasor_beam_options& o, phasor_erro
   if (status != PHASOR_OK) return status;
   if (o.diversity_penalty > 0 && groups_of(o) == 1)
     return bad_input(error, "options.diversity_penalty: needs options.groups of 2 or more");
+  status = check_range("coverage_penalty", o.coverage_penalty, 0, kLargest,
+                       "a number that is not negative", error);
+  if (status != PHASOR_OK) return status;
+  if (o.coverage_penalty > 0 && !s->has_coverage())
+    return bad_input(error,
+                     "options.coverage_penalty: needs PHASOR_WANT_COVERAGE in limits.outputs");
   if (o.max_new != 0 && o.forced_count >= o.max_new)
     return bad_input(error, {o.max_new, o.forced_count}, "options.forced: ", o.forced_count,
                      " tokens, options.max_new leaves nothing to search for: ", o.max_new);

@@ -60,6 +60,7 @@ void cross_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, co
   linear(c, c.wide(), sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
   attend(c, heads);
   show_attention(c, PHASOR_SEE_CROSS_ATTENTION, heads);
+  if (c.session.has_coverage() && heads.layer + 1 == c.model.layer_count[1]) add_coverage(c, heads);
   add_attention(c, heads, l.cross_out, k, l.cross_after);
 }
 

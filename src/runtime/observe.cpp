@@ -48,6 +48,22 @@ void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept 
   });
 }
 
+void add_coverage(const Chunk& c, const Heads& heads) noexcept {
+  const Session& s = c.session;
+  for (uint32_t r = 0; r < c.count; ++r) {
+    const Row& row = c.rows[r];
+    if (s.covered(row.sequence) != row.position) continue;
+    ++s.covered(row.sequence);
+    const uint32_t keys = heads.keys(s, row);
+    float* sums = s.coverage(row.sequence).at(0, keys);
+    const float each = 1.0f / static_cast<float>(heads.heads);
+    for (uint32_t head = 0; head < heads.heads; ++head) {
+      const float* weights = c.weights().row(uint64_t(head) * c.plan.chunk + r, keys);
+      for (uint32_t k = 0; k < keys; ++k) sums[k] += weights[k] * each;
+    }
+  }
+}
+
 bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept {
   const Session& s = pass.session;
   if (s.progress.pointer == nullptr ||

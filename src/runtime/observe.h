@@ -8,6 +8,9 @@ namespace phasor {
 void show(const Chunk& c, uint32_t what, uint32_t layer) noexcept;
 // The attention weights of the layer, where they are wanted.
 void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept;
+// Adds the mean of the layer's heads to the coverage of the rows' sequences (kPartCoverage). A
+// position that has been added before the caller stopped a step is not added again.
+void add_coverage(const Chunk& c, const Heads& heads) noexcept;
 // Whether the caller's progress asks to stop before a layer; the error then says where.
 bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept;
 

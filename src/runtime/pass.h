@@ -21,7 +21,9 @@ struct Pass {
     return session.rows<float>(kPartAttention, plan.chunk, plan.attention_ld);
   }
   // Attention weights, `chunk` rows for each head, where they are wanted.
-  bool wants_weights() const { return kHasViews && (plan.outputs & PHASOR_WANT_ATTENTION) != 0; }
+  bool wants_weights() const {
+    return kHasViews && (plan.outputs & (PHASOR_WANT_ATTENTION | PHASOR_WANT_COVERAGE)) != 0;
+  }
   Rows<float> weights() const {
     return session.rows<float>(kPartAttentionWeights, uint64_t(plan.most_heads) * plan.chunk,
                                plan.score_ld);

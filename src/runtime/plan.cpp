@@ -60,8 +60,8 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
       {"outputs", limits.outputs, 0,
        PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING |
            (m.descriptor.has_both() && m.descriptor.output.output == kOutputLogits
-                ? uint32_t{PHASOR_WANT_SHORTLIST}
-                : 0)},
+                ? PHASOR_WANT_SHORTLIST | (limits.beams != 0 ? uint32_t{PHASOR_WANT_COVERAGE} : 0)
+                : 0u)},
       {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
       {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
       {"searches", limits.searches, 0, limits.beams != 0 ? limits.sequences : 0},
@@ -86,6 +86,8 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
   if (limits.beams != 0 && !kHasBeam) missing = "beams: beam search is";
   if ((limits.outputs & PHASOR_WANT_SHORTLIST) != 0 && !kHasShortlist)
     missing = "outputs: shortlists are";
+  if ((limits.outputs & PHASOR_WANT_COVERAGE) != 0 && !kHasViews)
+    missing = "outputs: the coverage of sources is";
   // never: the build that is tested has views, beams and shortlists
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
@@ -203,7 +205,8 @@ const char* part_name(uint32_t part) noexcept {
                                                 "sampling",
                                                 "beams",
                                                 "jobs",
-                                                "shortlists"};
+                                                "shortlists",
+                                                "coverage"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -309,7 +312,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);
   bytes[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
   bytes[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + kWord);
-  if (kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0)
+  if (kHasViews && (p.outputs & (PHASOR_WANT_ATTENTION | PHASOR_WANT_COVERAGE)) != 0)
     bytes[kPartAttentionWeights] = times(p.most_heads, rows, p.score_ld, kFloat);
   bytes[kPartLogits] = times(p.logit_rows, p.logit_ld, kFloat);
   bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
@@ -321,6 +324,8 @@ void measure_parts(Plan* plan, const Model& m) {
   if (kHasShortlist && (p.outputs & PHASOR_WANT_SHORTLIST) != 0)
     bytes[kPartShortlists] =
         times(uint64_t{p.sequences} + 1, 1 + shortlist_words(output_width(d)), kWord);
+  if (kHasViews && (p.outputs & PHASOR_WANT_COVERAGE) != 0)
+    bytes[kPartCoverage] = times(p.slots, uint64_t{p.source} + 1, kWord);
   bytes[kPartBeams] = times(
       p.searches, plus(kSearchBytes, times(p.beams, plus(kBeamBytes, times(p.target, kWord)))));
 }

@@ -56,6 +56,9 @@ enum Part : uint32_t {
   // (sequences + 1) of each source, and of all rows of a chunk: u32, 1 when there is a shortlist,
   // then a bit for each token; when they are wanted
   kPartShortlists,
+  // (slots) u32, positions that are added up, or PHASOR_NONE; (slots, source) what each position of
+  // the source has got of cross-attention's weights in these; when it is wanted
+  kPartCoverage,
   kPartCount
 };
 

@@ -77,6 +77,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   constexpr Part kTables[] = {kPartPageTables, kPartRingTables};
   for (const Part p : kTables)
     memset(s->whole<unsigned char>(p).at(0, plan.bytes[p]), 0, static_cast<size_t>(plan.bytes[p]));
+  for (uint32_t i = 0; s->has_coverage() && i < plan.slots; ++i) s->covered(i) = PHASOR_NONE;
   const uint64_t states = uint64_t{plan.searches} * kSearchBytes;
   memset(s->span<unsigned char>(kPartBeams, search_states_at(plan), states).at(0, states), 0,
          static_cast<size_t>(states));
@@ -130,6 +131,11 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
     memcpy(s->ids(to).at(0, q.length), s->ids(from).at(0, q.length), q.length * sizeof(uint32_t));
   if (q.source != PHASOR_NONE) ++s->sources()[q.source].references;
   s->sequences()[to] = {q.length, q.status, q.source, 0, 0, q.kept};
+  if (!s->has_coverage()) return;
+  s->covered(to) = s->covered(from);
+  if (q.source == PHASOR_NONE || s->covered(from) == PHASOR_NONE) return;
+  const uint32_t count = s->sources()[q.source].length;
+  memcpy(s->coverage(to).at(0, count), s->coverage(from).at(0, count), count * sizeof(float));
 }
 
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {

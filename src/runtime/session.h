@@ -143,6 +143,17 @@ struct alignas(64) Session {
     const uint64_t words = 1 + shortlist_words(output_width(model->descriptor));
     return span<uint32_t>(kPartShortlists, source * words * sizeof(uint32_t), words);
   }
+  // A source's coverage in searches (kPartCoverage).
+  bool has_coverage() const {
+    return kHasBeam && kHasViews && (plan.outputs & PHASOR_WANT_COVERAGE) != 0;
+  }
+  uint32_t& covered(uint32_t sequence) const {
+    return span<uint32_t>(kPartCoverage, 0, plan.slots)[sequence];
+  }
+  Span<float> coverage(uint32_t sequence) const {
+    const uint64_t first = plan.slots + uint64_t{sequence} * plan.source;
+    return span<float>(kPartCoverage, first * sizeof(float), plan.source);
+  }
   // What the tokenizers and the chat program work in.
   Span<unsigned char> text() const { return whole<unsigned char>(kPartText); }
 };

@@ -745,3 +745,131 @@ TEST_CASE("diverse groups: options that contradict each other") {
   CHECK(line(1, 1) == "options.diversity_penalty: needs options.groups of 2 or more");
   CHECK(line(2, -1).find("options.diversity_penalty: -1") == 0);
 }
+
+namespace {
+
+// What each position of the source gets of the last layer's heads, in double.
+struct Coverage {
+  uint32_t last = 0;  // layer
+  std::vector<double> sums;
+  static void see(void* self, const phasor_view* v) {
+    Coverage* c = static_cast<Coverage*>(self);
+    if (v->what != PHASOR_SEE_CROSS_ATTENTION || v->layer != c->last) return;
+    c->sums.resize(v->cols);
+    for (uint32_t row = 0; row < v->rows; ++row)
+      for (uint32_t k = 0; k < v->cols; ++k)
+        for (uint32_t head = 0; head < v->heads; ++head)
+          c->sums[k] +=
+              static_cast<double>(v->data[head * v->head_stride + row * v->stride + k]) / v->heads;
+  }
+  double penalty() const {
+    double all = 0;
+    for (const double sum : sums) all += sum > 0 ? std::log(std::min(sum, 1.0)) : 0.0;
+    return all;
+  }
+};
+
+// Of an output's tokens, in a pass of their own.
+double coverage_of(const Engine& e, const Output& one) {
+  begin(e);
+  const phasor_side side = target_of(e.model);
+  Coverage coverage;
+  coverage.last = side.layers - 1;
+  phasor_callbacks callbacks{};
+  callbacks.struct_size = sizeof callbacks;
+  callbacks.see = &Coverage::see;
+  callbacks.user = &coverage;
+  REQUIRE(phasor_session_callbacks(e.session, &callbacks) == PHASOR_OK);
+  Ids read{side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start};
+  read.insert(read.end(), one.ids.begin(), one.ids.end() - 1);
+  const phasor_item item{sizeof(phasor_item),
+                         0,
+                         static_cast<uint32_t>(read.size()),
+                         PHASOR_LOGITS_NONE,
+                         read.data(),
+                         nullptr,
+                         nullptr,
+                         nullptr};
+  REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
+  REQUIRE(phasor_session_callbacks(e.session, nullptr) == PHASOR_OK);
+  return coverage.penalty();
+}
+
+}  // namespace
+
+TEST_CASE("coverage: scores are those of attention in a pass of its own; off, nothing moves") {
+  uint32_t models = 0, outputs = 0, others = 0;
+  double worst = 0;
+  for (const std::string& name : decoders()) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    if (phasor_model_stack(probe.model) == PHASOR_DECODER) continue;
+    ++models;
+    const phasor_limits none = limits_of(probe.model, 4);
+    phasor_limits limits = none, look = limits_of(probe.model, 0);
+    limits.outputs = PHASOR_WANT_COVERAGE;
+    look.outputs = PHASOR_WANT_ATTENTION;
+    const Engine e(file, nullptr, &limits), plain(file, nullptr, &none), see(file, nullptr, &look);
+    const Ids more = random_ids(5, 8, target_of(e.model).vocabulary);
+    Options o = PHASOR_BEAM_OPTIONS_INIT;
+    o.max_new = 11;
+    o.end = more.data();
+    o.end_count = 4;
+    o.length_norm = models % 2;
+    o.forced = more.data() + 6;
+    o.forced_count = models % 3;
+    begin(plain);
+    const Found off = search(plain, {}, o);
+    begin(e);
+    CHECK(search(e, {}, o).outputs == off.outputs);
+    o.coverage_penalty = 0.7f;
+    begin(e);
+    phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
+    HeapCounter heap;
+    const phasor_status again = phasor_beam_search(e.session, 0, nullptr, 0, &o, &result, nullptr);
+    const uint64_t allocations = heap.allocations();
+    CHECK(again == PHASOR_OK);
+    CHECK(allocations == 0);
+    begin(e);
+    const Found on = search(e, {}, o);
+    REQUIRE(on.status == PHASOR_OK);
+    REQUIRE(!on.outputs.empty());
+    float before = std::numeric_limits<float>::infinity();
+    for (const Output& one : on.outputs) {
+      CHECK(one.score <= before);
+      before = one.score;
+      const uint32_t searched = static_cast<uint32_t>(one.ids.size()) - o.forced_count;
+      const double want = static_cast<double>(one.log_probability) / power(searched, o) +
+                          0.7 * coverage_of(see, one);
+      worst = std::max(worst, std::fabs(one.score - want) / std::max(1.0, std::fabs(want)));
+    }
+    outputs += static_cast<uint32_t>(on.outputs.size());
+    others += on.outputs[0].ids != off.outputs[0].ids ? 1 : 0;
+    limits.chunk = 64;
+    const Engine other(file, nullptr, &limits, 3);
+    begin(other);
+    CHECK(search(other, {}, o).outputs == on.outputs);
+    phasor_error error = PHASOR_ERROR_INIT;
+    CHECK(phasor_beam_search(plain.session, 0, nullptr, 0, &o, &result, &error) ==
+          PHASOR_BAD_INPUT);
+    CHECK(std::string(error.text) ==
+          "options.coverage_penalty: needs PHASOR_WANT_COVERAGE in limits.outputs");
+    o.coverage_penalty = -1;
+    CHECK(phasor_beam_search(e.session, 0, nullptr, 0, &o, &result, &error) == PHASOR_BAD_INPUT);
+    CHECK(std::string(error.text).find("options.coverage_penalty: -1") == 0);
+    std::size_t need = 0;
+    REQUIRE(phasor_session_size(&need, e.model, &limits, nullptr) == PHASOR_OK);
+    Block arena(need);
+    phasor_session* session = nullptr;
+    CHECK(phasor_session_open(&session, arena.data(), need - 1, e.model, &limits, nullptr,
+                              nullptr) == PHASOR_NO_MEMORY);
+    limits.beams = 0;
+    CHECK(phasor_session_size(&need, e.model, &limits, nullptr) == PHASOR_BAD_LIMITS);
+  }
+  MESSAGE("coverage: ", models, " models, ", outputs, " outputs, largest difference of a score ",
+          worst, ", ", others, " best ones are others than without");
+  CHECK(worst < 1e-5);
+  CHECK(models > 15);
+  CHECK(others > 2);
+}

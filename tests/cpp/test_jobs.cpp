@@ -307,7 +307,7 @@ phasor_limits search_limits(const phasor_model* model, uint32_t searches, uint32
   limits.beams = kMostBeams;
   limits.searches = searches;
   limits.sequences = sequences;
-  limits.outputs = 0;
+  limits.outputs = has_source(model) ? uint32_t{PHASOR_WANT_COVERAGE} : 0;
   return limits;
 }
 
@@ -452,8 +452,9 @@ TEST_CASE("beam jobs: the outputs and scores of each alone, among 31 neighbours,
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     for (Case& c : cases) c.capacity %= 14;
     // another kind of options for each model, in turn, at another number of searches
-    const BeamOptions o =
+    BeamOptions o =
         kinds_of_searches(more, words, side.has_tokenizer ? kStop : nullptr)[models % 5];
+    if (has_source(probe.model)) o.coverage_penalty = 0.6f;
     std::vector<Found> want;
     for (const Case& c : cases) want.push_back(search_alone(single, c, o));
     for (const Found& found : want) {
@@ -503,6 +504,7 @@ TEST_CASE("beam jobs: the arena is exact; a caller's own loop, stopped now and t
     const std::vector<Case> cases = cases_of(probe.model, 20);
     BeamOptions o = PHASOR_BEAM_OPTIONS_INIT;
     o.logits = scramble;
+    if (has_source(probe.model)) o.coverage_penalty = 0.4f;
     uint32_t calls = 0, stops = 0;
     phasor_callbacks callbacks{};
     callbacks.struct_size = sizeof callbacks;

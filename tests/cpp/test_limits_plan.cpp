@@ -207,7 +207,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   bytes[kPartScores] = uint64_t{l.threads} * 4 * (score_row + w.distance_row) * 4;
   bytes[kPartPointers] = uint64_t{l.threads} * 2 * most_pages_of_all * 8;
   bytes[kPartRows] = uint64_t{l.chunk} * (40 + 8 + 4);
-  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0)
+  if ((l.outputs & (PHASOR_WANT_ATTENTION | PHASOR_WANT_COVERAGE)) != 0)
     bytes[kPartAttentionWeights] = w.heads * l.chunk * score_row * 4;
   bytes[kPartLogits] = logit_rows * logit_row * 4;
   bytes[kPartBest] =
@@ -219,6 +219,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   if (decoder && n > 1) bytes[kPartJobs] = 128 * n;
   if ((l.outputs & PHASOR_WANT_SHORTLIST) != 0)
     bytes[kPartShortlists] = (n + 1) * 4 * (1 + output_of(d) / 32 + 1);
+  if ((l.outputs & PHASOR_WANT_COVERAGE) != 0) bytes[kPartCoverage] = slots * (1 + l.source) * 4;
   bytes[kPartBeams] = searches * (64 + l.beams * (256 + 4 * uint64_t{l.target}));
   return bytes;
 }
@@ -258,6 +259,7 @@ const Edit kEdits[] = {
     [](phasor_limits* l) { l->outputs = PHASOR_WANT_ATTENTION; },
     [](phasor_limits* l) { l->outputs = PHASOR_WANT_SAMPLING; },
     [](phasor_limits* l) { l->outputs = PHASOR_WANT_SHORTLIST, l->sequences = 3; },
+    [](phasor_limits* l) { l->outputs = PHASOR_WANT_COVERAGE, l->beams = 3, l->sequences = 2; },
     [](phasor_limits* l) { l->tables = PHASOR_TABLES_ROWS, l->chunk = 3; },
     [](phasor_limits* l) { l->cache_type = PHASOR_CACHE_F16; },
     [](phasor_limits* l) { l->cache_type = PHASOR_CACHE_Q8; },
@@ -275,7 +277,8 @@ bool allowed(const Model& m, const phasor_limits& l) {
       continue;
     if (l.cache_type != PHASOR_CACHE_F32) return false;
   }
-  if ((l.outputs & PHASOR_WANT_SHORTLIST) != 0 && !m.descriptor.has_both()) return false;
+  constexpr uint32_t kBoth = PHASOR_WANT_SHORTLIST | PHASOR_WANT_COVERAGE;
+  if ((l.outputs & kBoth) != 0 && !m.descriptor.has_both()) return false;
   return m.descriptor.has(kDecoder) || (l.beams == 0 && l.best_rows == 0);
 }
 

@@ -316,6 +316,8 @@ def test_the_norm_of_a_score():
     "flags, says",
     [
         (["--beam", "4", "--groups", "2"], ["--groups", "needs --diversity"]),
+        (["--coverage-penalty", "1"], ["--coverage-penalty", "needs --beam"]),
+        (["--beam", "4", "--coverage-penalty", "-1"], ["--coverage-penalty -1", "0 to 1000"]),
         (["--beam", "4", "--diversity", "1"], ["--diversity", "needs --groups"]),
         (["--beam", "4", "--groups", "3", "--diversity", "1"], ["--groups 3", "divisor", "4"]),
         (["--groups", "2", "--diversity", "1"], ["--groups", "needs --beam"]),

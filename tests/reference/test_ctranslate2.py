@@ -47,8 +47,10 @@ FAMILIES = {
 }
 
 
-def saved(family: str, kind: str, folder: Path) -> tuple[Path, list[str]]:
-    """A random model of the family in a type of CTranslate2."""
+def saved(
+    family: str, kind: str, folder: Path, heads: int = 1, varied: bool = False
+) -> tuple[Path, list[str]]:
+    """A random model of the family in a type of CTranslate2; `heads`: that it aligns by, 0: all."""
     from ctranslate2.converters import transformers as converters
 
     kind_of, config_of, more = FAMILIES[family]
@@ -58,6 +60,11 @@ def saved(family: str, kind: str, folder: Path) -> tuple[Path, list[str]]:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(8 if parameter.ndim > 1 else 1)  # outputs that are sure
+        if varied:  # by source and position more than by the last token
+            model.model.shared.weight.div_(8)
+            model.model.decoder.layers[-1].final_layer_norm.weight.mul_(40)
+            if family == "m2m100":
+                model.model.decoder.layer_norm.weight.mul_(40)
     loader = {
         "marian": converters.MarianMTLoader,
         "bart": converters.BartLoader,
@@ -66,6 +73,7 @@ def saved(family: str, kind: str, folder: Path) -> tuple[Path, list[str]]:
     if family == "bart":
         model.config.normalize_before, model.config.normalize_embedding = False, True
     spec = loader.get_model_spec(model)
+    spec.decoder.alignment_heads = np.int16(heads)
     count = spec.decoder.embeddings.weight.shape[0]
     end = 0 if family == "marian" else 2
     words = [f"w{i}" for i in range(count)]
@@ -113,4 +121,55 @@ def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
         worst = max(worst, abs(found[best] - result.scores[0]))
     with capsys.disabled():
         print(f"{family} {kind}: largest difference of a score {worst:.2g}")
+    assert worst < 1e-4
+
+
+@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
+@pytest.mark.parametrize("length, coverage", [(1.0, 0.2), (0.6, 1.5)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_coverage(family, length, coverage, tmp_path, capsys):
+    """The package's coverage penalty, by the mean of the last layer's heads: the same outputs and
+    scores. It ends a search when there are as many outputs as beams, which is our early stopping. A
+    batch of one: of several, the package counts the padding of a shorter source too."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    (tmp_path / "m").mkdir()
+    folder, words = saved(family, "float32", tmp_path / "m", heads=0, varied=True)
+    out = tmp_path / "m.phasor"
+    assert convert.main([str(folder), "-o", str(out), "--quiet", "--type", "f32"]) == 0
+    rng = np.random.default_rng(3)
+    rows = [[words[i] for i in rng.integers(5, len(words), n)] for n in rng.integers(1, 24, 30)]
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    wanted = translator.translate_batch(
+        rows,
+        max_batch_size=1,
+        beam_size=4,
+        num_hypotheses=4,
+        return_scores=True,
+        return_end_token=True,
+        max_decoding_length=30,
+        min_decoding_length=0,
+        length_penalty=length,
+        coverage_penalty=coverage,
+    )
+    command = [PROGRAM, "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "30"]
+    command += ["--min-new", "0", "--early-stopping", "yes", "--length-penalty", str(length)]
+    text = "".join(" ".join(row) + "\n" for row in rows)
+    both = []
+    for more in ([], ["--coverage-penalty", str(coverage)]):
+        done = subprocess.run([*command, *more], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        both.append([json.loads(line)["outputs"] for line in done.stdout.splitlines()])
+    worst, count = 0.0, 0
+    for row, result in zip(both[1], wanted, strict=True):
+        theirs = [" ".join(w for w in one if w != "</s>") for one in result.hypotheses]
+        assert [one["text"] for one in row] == theirs
+        worst = max(worst, *np.abs([one["score"] for one in row] - np.array(result.scores)))
+        count += len(row)
+    distinct = {i for row in both[1] for one in row for i in one["ids"]}
+    changed = sum(a[0]["ids"] != b[0]["ids"] for a, b in zip(*both, strict=True))
+    with capsys.disabled():
+        print(
+            f"{family} {length} {coverage}: {count} outputs of {len(distinct)} tokens, largest "
+            f"difference of a score {worst:.2g}, {changed} of {len(rows)} best ones are others"
+        )
     assert worst < 1e-4
