@@ -424,6 +424,7 @@ help:
 #: make coverage        which branches of what strangers' bytes steer no test takes: 100 % or a reason beside the branch
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
+#: make bench-translators  three translators with more sentences, beside CTranslate2: an hour and more, LINES= SHAPES= TYPES= THREADS= RUNS=
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them
 #: make install         PREFIX=/usr/local DESTDIR=
 #: make clean           removes build/ (distclean: the Python environments too)

@@ -6,7 +6,8 @@
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
 one), growth (with context, prompt, batch, model size), translator (two translators beside
-CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
+CTranslate2), translators (the same with more sentences, and one of 12 + 12 layers; only when it is
+named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
 these and sentence-transformers; only when it is named), positions (what each position encoding
 costs; only when it is named), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
@@ -39,7 +40,7 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **limits.ROWS,
     **positions.ROWS,
 }
-WHEN_NAMED = ("lengths", "positions")
+WHEN_NAMED = ("lengths", "positions", "translators")
 
 
 @front_door("bench")
@@ -51,7 +52,7 @@ def main() -> int:
         "--runs", type=int, default=5, help="rounds, of which the median counts (5)"
     )
     options.add_argument("--build", default=str(ROOT / "build"), help="folder of the programs")
-    rows = f"of {', '.join(ROWS)}; by default all but {' and '.join(WHEN_NAMED)}"
+    rows = f"of {', '.join(ROWS)}; by default all but {', '.join(WHEN_NAMED)}"
     options.add_argument("rows", nargs="*", metavar="ROW", help=rows)
     few = sorted({1, min(2, os.cpu_count() or 1)})
     options.add_argument("--threads", type=int, nargs="+", default=few)
@@ -59,6 +60,7 @@ def main() -> int:
     options.add_argument("--alone", action="store_true", help="a page of the rows named here alone")
     options.add_argument("--page-only", action="store_true", help="measure nothing")
     options.add_argument("--encoder", metavar="DIRECTORY", help="in place of all-MiniLM-L6-v2")
+    translator.arguments(options)
     args = options.parse_args()
     for row in args.rows:
         if row not in ROWS:

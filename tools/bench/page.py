@@ -41,6 +41,13 @@ _TITLES = {
         "`tools/bench/sentences.txt`; the same weights and source tokens, end tokens not allowed. "
         "What each figure means: `tools/bench/translator.py`.",
     ),
+    "translators": (
+        "Translators, more sentences",
+        "The shipped translator, and random weights of width 512 with 6 + 6 layers and of width "
+        "1024 with 12 + 12 (heads of 64, feed-forward 4 times as wide, vocabulary 32,000; sources "
+        "of 8 to 40 tokens, 24 new tokens each); the same weights and source tokens, end tokens "
+        "not allowed. What each figure means: `tools/bench/translator.py`.",
+    ),
     "encoder": (
         "A sentence encoder",
         "all-MiniLM-L6-v2, sentences of 64 tokens, one at a time and 32 together; mean pooling "

@@ -12,16 +12,21 @@ noted.
             time; end tokens are not allowed
   beam 4    the same by a search with 4 beams: tokens of the best output
   batch 32  all target tokens / all seconds, encoding included, up to 32 sentences together
+  resident  the most that the process has held; ours beside its file, its arena and 3 MB too
+
+The row `translators` takes more sentences, and one of width 1024 with 12 + 12 layers too; --lines,
+--shapes, --types and --text say of what it is made.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,15 +45,18 @@ PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4
 LENGTH = 24  # new tokens of a sentence
 TYPES = ("f32", "q8", "q8r")
+VOCABULARY = 32000  # of random weights
+SHIPPED = ROOT / "models" / "zh-en.phasor"
+SHAPES = {"d512": (512, 6), "d1024": (1024, 12)}  # width, layers of each stack
 
 
 # ---- models of ours
 
 
-def random_model(path: Path) -> None:
-    """Width 512, 6 + 6 layers, vocabulary 32,000."""
+def random_model(path: Path, d: int, layers: int) -> None:
+    """Of width d, with so many layers in each stack."""
     rng = np.random.default_rng(1)
-    d, heads, vocabulary = 512, 8, 32000
+    heads, vocabulary = d // 64, VOCABULARY
     kind = {
         "norm": D.LAYER_NORM,
         "norm_place": D.BEFORE,
@@ -74,8 +82,8 @@ def random_model(path: Path) -> None:
         "model": {"stack": D.ENCODER_DECODER},
         "source": side,
         "target": {**side, "decoder_start": 2},
-        "encoder": {**stack, "layers": [n for i in range(6) for n in (0, i)]},
-        "decoder": {**stack, "layers": [n for i in range(6) for n in (1, i)]},
+        "encoder": {**stack, "layers": [n for i in range(layers) for n in (0, i)]},
+        "decoder": {**stack, "layers": [n for i in range(layers) for n in (1, i)]},
         "kinds": [kind, {**kind, "cross": 1, "cross_biases": 15}],
         "output": {"output": D.LOGITS, "tied": D.TIED_TARGET},
     }
@@ -263,28 +271,39 @@ def export_peer(folder: Path, compute: str, f: PhasorFile) -> None:
 # ---- the comparison
 
 
-def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list[int]]:
+class Load(NamedTuple):
+    """What a model is asked: of `lines` sentences, of which `alone` one at a time too."""
+
+    lines: int = BATCH
+    alone: int = BATCH
+    types: tuple[str, ...] = TYPES
+    text: Path = ROOT / "tools" / "bench" / "sentences.txt"
+    aims: dict[int, float] | None = None  # by threads, of each figure; else AIMS
+
+
+def prepare(args: Any, name: str, load: Load) -> tuple[Path, Path, list[int]]:
     """The folder of models, the file of the sentences' ids, and ids that are not to be chosen.
-    source: a .phasor file, None: random weights."""
+    name: of SHAPES, with random weights; or the shipped one."""
     folder = args.folder / "models" / f"translator-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     ids = folder / "ids"
-    if source is None:
+    if name in SHAPES:
         source = folder / "f32.phasor"
         if not source.exists():
-            random_model(source)
+            random_model(source, *SHAPES[name])
         rng = np.random.default_rng(2)
-        rows = (rng.integers(4, 32000, n) for n in rng.integers(8, 40, BATCH))
+        rows = (rng.integers(4, VOCABULARY, n) for n in rng.integers(8, 40, load.lines))
         lines = [" ".join(map(str, row)) + " 3" for row in rows]
     else:
-        text = ROOT / "tools" / "bench" / "sentences.txt"
-        line = command(f"{args.build}/bench_translator", source, tokenize=text)
+        source = SHIPPED
+        line = command(f"{args.build}/bench_translator", source, tokenize=load.text)
         done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
-        lines = done.stdout.splitlines()[:BATCH]
+        lines = [line for line in done.stdout.splitlines() if line]
+        lines = (lines * -(-load.lines // max(len(lines), 1)))[: load.lines]
     write_text(ids, "".join(f"{line}\n" for line in lines))
     f = PhasorFile(source)
     refuse_others(source, f.descriptor)
-    for kind in TYPES:
+    for kind in load.types:
         path, done = folder / f"{kind}.phasor", folder / kind / "done"
         if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
             if path != source:
@@ -306,11 +325,23 @@ AIMS = {"encoder": 2, "greedy": 2.5, f"beam {BEAMS}": 2, "batch 32": 1.5}
 AIMS_OF = {"q8r": {"encoder": 1.5, "batch 32": 1.5}}
 
 
-def measure(args: Any, results: Results, name: str, source: Path | None, sentences: int) -> None:
-    folder, ids, never = prepare(args, name, source)
+def hold(results: Results, claim: str, workers: Engines, where: dict[str, Any]) -> None:
+    """What each process has held; and what ours may hold."""
+    held = {engine: worker.ask("memory")["peak"] / 2**20 for engine, worker in workers.items()}
+    for engine, peak in held.items():
+        results.add("resident", engine, [peak], "MiB", **where)
+    hello = workers[OURS].hello
+    most = (hello["file"] + hello["arena"] + 3e6) / 2**20
+    results.aim(claim, "file + arena + 3 MB", held[OURS], most, 1, "most")
+    results.aim(claim, PEER, held[OURS], held[PEER], 1, "most")
+
+
+def measure(args: Any, results: Results, name: str, load: Load) -> None:
+    folder, ids, never = prepare(args, name, load)
     lines = ids.read_text().splitlines()
     tokens, runs = sum(len(line.split()) for line in lines), min(args.runs, 5)
-    for kind in TYPES:
+    sentences = min(load.alone, len(lines))
+    for kind in load.types:
         compute = CT2_TYPES[beside(kind)]
         for threads in args.threads:
             where = {"type": kind, "threads": threads, "at": name}
@@ -344,20 +375,41 @@ def measure(args: Any, results: Results, name: str, source: Path | None, sentenc
                     results.facts[label] = f"{share * 100:.1f} %"
                 answers = workers.take_turns(f"batch {LENGTH}", runs)
                 results.add_rates("batch 32", answers, len(lines) * LENGTH, **where)
-                for engine, worker in workers.items():
-                    peak = worker.ask("memory")["peak"] / 2**20
-                    results.add("resident", engine, [peak], "MiB", **where)
-            for what, least in AIMS_OF.get(kind, AIMS).items():
+                claim = f"translator {name}, resident, {kind}, {at_threads(threads)}"
+                hold(results, claim, workers, where)
+            aims = AIMS_OF.get(kind, AIMS)
+            if load.aims is not None:
+                aims = dict.fromkeys(AIMS, load.aims[min(threads, max(load.aims))])
+            for what, least in aims.items():
                 claim = f"translator {name}, {what}, {kind}, {at_threads(threads)}"
                 results.aim_beside(claim, what, PEER, least, f"{PEER} {compute}", **where)
             results.save()
 
 
 def row_translator(args: Any, results: Results) -> None:
-    measure(args, results, "d512", None, 6)
-    shipped = ROOT / "models" / "zh-en.phasor"
-    if shipped.exists():
-        measure(args, results, "shipped", shipped, BATCH)
+    measure(args, results, "d512", Load(alone=6))
+    if SHIPPED.exists():
+        measure(args, results, "shipped", Load())
 
 
-ROWS = {"translator": row_translator}
+def row_translators(args: Any, results: Results) -> None:
+    load = Load(types=tuple(args.types), text=args.text.absolute(), aims={1: 1.2, 2: 1.5})
+    for name in args.shapes:
+        lines = args.lines if name == "shipped" else min(args.lines, 300)
+        measure(args, results, name, load._replace(lines=lines, alone=lines))
+
+
+ROWS = {"translator": row_translator, "translators": row_translators}
+
+
+def arguments(options: argparse.ArgumentParser) -> None:
+    """The options of the row `translators`."""
+    group = options.add_argument_group("translators")
+    group.add_argument(
+        "--lines", type=int, default=300, help="sentences (300; of random weights at most 300)"
+    )
+    names = ("shipped", *SHAPES)
+    group.add_argument("--shapes", nargs="+", choices=names, default=list(names))
+    group.add_argument("--types", nargs="+", choices=TYPES, default=["f32", "q8r"])
+    text = Load().text
+    group.add_argument("--text", type=Path, default=text, help="sentences, again and again")

@@ -41,3 +41,11 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
 	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page docs/performance-encoder.md
+
+# Three translators with more sentences than the part "translator" of bench has, beside CTranslate2. LINES=10000 TEXT=file SHAPES=shipped: other
+# sentences of the shipped one; SHAPES='d512 d1024' TYPES='f32 q8r' THREADS='1 2' RUNS=1: a part of it. d1024 takes 8 GB of disk.
+.PHONY: bench-translators
+bench-translators: .venv-bench/ready all $(OUT)/bench_translator
+	PYTHONPATH=tools .venv-bench/bin/python -m bench translators --build $(OUT) --runs $(if $(RUNS),$(RUNS),1) $(if $(LINES),--lines $(LINES)) \
+	  $(if $(TEXT),--text $(TEXT)) $(if $(SHAPES),--shapes $(SHAPES)) $(if $(TYPES),--types $(TYPES)) $(if $(THREADS),--threads $(THREADS)) \
+	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),docs/performance-translators.md)
