@@ -14,6 +14,13 @@ constexpr uint32_t kNotAsked = 0xFFFFFFFEu;
 constexpr uint32_t kAscii = 128;
 
 const char* check(Tokenizer* t, SectionReader* s) {
+  const uint32_t extra = s->u32(112);
+  if ((t->flags & kWordEnds) != 0 ? (t->flags & ~(kWordEnds | kMergeIndex)) != 0 : extra != 0)
+    return "BPE of words has flags of another kind";
+  if (extra >= t->pieces) return "no piece has an id";
+  t->ids = t->pieces - extra;
+  if ((t->flags & kWordEnds) != 0 && (t->unknown == kNoToken || t->unknown >= t->ids))
+    return "BPE of words has no unknown piece with an id";
   // a space that is escaped first becomes 3 bytes
   if ((t->flags & kEscapeFirst) != 0 && t->expansion < sizeof kSpaceSymbol)
     return "the normaliser's expansion is out of range";
@@ -56,7 +63,47 @@ struct Alphabet {
   }
 };
 
+// The bytes of the white space that a text begins with.
+uint32_t white_space(const Tokenizer& t, const unsigned char* text, size_t bytes) {
+  const Char c = char_at(text, bytes);
+  return c.code != kNoChar && (classes(t, c.code) & kSpace) != 0 ? c.bytes : 0;
+}
+
+// Words between white space; a word takes a line feed that is right behind it. A word's characters
+// are pieces, the last one with a space behind it.
+void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  Word word(t, s.scratch + 4 * kAscii, s.limit);
+  const auto piece = [&t](const unsigned char* text, size_t bytes) {
+    const uint32_t id =
+        find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
+    return id != kNoToken ? id : t.unknown;
+  };
+  for (size_t at = 0; at < s.bytes;) {
+    work();
+    if (const uint32_t bytes = white_space(t, s.text + at, s.bytes - at)) {
+      at += bytes;
+      continue;
+    }
+    const uint32_t bytes = char_at(s.text + at, s.bytes - at).bytes;
+    const size_t next = at + bytes;
+    const bool ends = next == s.bytes || white_space(t, s.text + next, s.bytes - next) > 0;
+    const bool line_feed = ends && next < s.bytes && s.text[next] == '\n';
+    if (!ends || line_feed) word.add(piece(s.text + at, bytes));
+    if (line_feed) {
+      word.add(piece(reinterpret_cast<const unsigned char*>("\n "), 2));
+    } else if (ends) {
+      unsigned char last[5];
+      std::memcpy(last, s.text + at, bytes);
+      last[bytes] = ' ';
+      word.add(piece(last, size_t{bytes} + 1));
+    }
+    at = next + line_feed;
+    if (ends) word.finish_in_passes(out);
+  }
+}
+
 void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  if ((t.flags & kWordEnds) != 0) return encode_words(t, out, s);
   const bool wanted = (t.flags & kAddDummyPrefix) != 0 && (t.flags & kEscapeFirst) == 0 &&
                       (s.first || (t.flags & kPrefixFirst) == 0);
   const bool prefix = wanted && s.text[0] != ' ' && !begins_with_space_symbol(s.text, s.bytes);
@@ -91,8 +138,21 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   word.finish(out);
 }
 
+constexpr unsigned char kSpaceDue = 2;  // of past_start: a word has ended
+
+// A word's space comes before the next one.
+void decode_words(const Tokenizer& t, TextSink* sink, Row r) {
+  Span text;
+  if (!decoded(t, r, &text) || text.bytes == 0) return;
+  const bool ends = r.type() == PieceType::unknown || text.text[text.bytes - 1] == ' ';
+  if (sink->state.past_start == kSpaceDue) sink->space();
+  sink->put(text.text, text.bytes - (r.type() != PieceType::unknown && ends));
+  sink->state.past_start = ends ? kSpaceDue : 1;
+}
+
 // ▁ is a space, byte pieces are bytes.
 void decode(const Tokenizer& t, TextSink* sink, Row r) {
+  if ((t.flags & kWordEnds) != 0) return decode_words(t, sink, r);
   sink->drop_first_space = (t.flags & kDropFirstSpace) != 0;
   if (r.type() == PieceType::byte)
     return sink->byte(static_cast<unsigned char>(byte_value(t.text + r.offset(), r.length())));
@@ -109,7 +169,8 @@ extern constexpr TokenizerModel kCharBpe = [] {
   m.merges = true;
   m.must_have_unknown = false;
   m.flags = kAddDummyPrefix | kByteFallback | kFuseUnknown | kPrefixFirst | kEscapeFirst |
-            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex;
+            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex | kWordEnds;
+  m.other_number = true;
   m.types = kAllTypes;
   m.marks = kOfModel;
   m.longest_piece = kLongestPiece;  // no search begins anew at every character

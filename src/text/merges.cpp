@@ -107,8 +107,47 @@ void Word::finish(IdSink* out) {
     merge_few();
   else
     merge_all(this);
-  for (uint32_t i = 0; i < n; i += length[i]) out->put(id[i]);
+  put(out);
+}
+
+void Word::put(IdSink* out) {
+  for (uint32_t i = 0; i < n; i += length[i]) out->put(id[i] < t.ids ? id[i] : t.unknown);
   n = 0;
+}
+
+// What a pass makes pairs with its neighbours only when the pass is over: until then those pairs
+// are none, and the places are a list, whose links lie at the last parts, which have no ids.
+void Word::finish_in_passes(IdSink* out) {
+  for (uint32_t at = 0; at < n; ++at) look(at);
+  if (n < 2) return put(out);
+  const Tournament<Word> all(this);
+  const auto again = [&](uint32_t at, bool pairs_now) {
+    if (pairs_now)
+      look(at);
+    else
+      rank[at] = kNoToken;
+    all.replay(at);
+  };
+  while (pairs(winner[1])) {
+    const uint32_t best = rank[winner[1]];
+    uint32_t made = kNoToken;
+    for (uint32_t left = winner[1]; rank[left] == best; left = winner[1]) {
+      const uint32_t right = left + length[left];
+      merge(left, right);
+      id[left + length[left] - 1] = made;
+      made = left;
+      all.replay(right);
+      again(left, false);
+      if (left > 0) again(left - length[left - 1], false);
+    }
+    while (made != kNoToken) {
+      const uint32_t left = made;
+      made = id[left + length[left] - 1];
+      again(left, true);
+      if (left > 0) again(left - length[left - 1], true);
+    }
+  }
+  put(out);
 }
 
 }  // namespace phasor::pieces

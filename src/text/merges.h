@@ -16,17 +16,30 @@ namespace phasor::pieces {
 // the symbol there merges with the next; size(at), in parts; size_before(at), of the symbol that
 // ends there; merge(left, right), which makes them one; look(at), which finds the symbol's pair.
 template <class Symbols>
-void merge_all(Symbols* s) {
-  const auto play = [s](uint32_t match) {
-    const auto player = [s](uint32_t i) { return i < s->n ? s->winner[i] : i - s->n; };
+struct Tournament {
+  Symbols* s;
+
+  // Plays all matches; there are at least two places.
+  explicit Tournament(Symbols* symbols) : s(symbols) {
+    for (uint32_t match = s->n; --match >= 1;) play(match);
+  }
+  void play(uint32_t match) const {
     work();
     s->winner[match] = s->better(player(2 * match), player(2 * match + 1));
-  };
-  const auto replay = [=](uint32_t place) {
+  }
+  void replay(uint32_t place) const {
     for (uint32_t match = (s->n + place) / 2; match >= 1; match /= 2) play(match);
-  };
+  }
+
+ private:
+  uint32_t player(uint32_t i) const { return i < s->n ? s->winner[i] : i - s->n; }
+};
+
+template <class Symbols>
+void merge_all(Symbols* s) {
   if (s->n < 2) return;
-  for (uint32_t match = s->n; --match >= 1;) play(match);
+  const Tournament<Symbols> all(s);
+  const auto replay = [&all](uint32_t place) { all.replay(place); };
   for (uint32_t left = s->winner[1]; s->pairs(left); left = s->winner[1]) {
     const uint32_t right = left + s->size(left);
     s->merge(left, right);
@@ -78,9 +91,13 @@ struct Word {
   }
   // Merges, and gives the ids; the word is empty then.
   void finish(IdSink* out);
+  // The same in passes: all pairs of the best rank, from the left, before another rank is looked
+  // for (Sennrich's own program, fastBPE). An id that is no id of the tokenizer's is unknown.
+  void finish_in_passes(IdSink* out);
 
  private:
   void merge_few();
+  void put(IdSink* out);
 };
 
 inline uint64_t merges_scratch(uint64_t limit) {

@@ -274,7 +274,7 @@ extern constexpr TokenizerModel kMetaspace = [] {
   TokenizerModel m{};
   m.flags = kAddDummyPrefix | kPrefixFirst | kSplitAtSpace | kStripRight | kMergeSpaces |
             kMergeToSpace | kDropFirstPrefix | kStripFirst | kMergeFirst;
-  m.first_map = true;
+  m.other_number = true;
   m.marks = kAnyMarks;
   m.check = check;
   m.scratch = scratch;

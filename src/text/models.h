@@ -36,7 +36,9 @@ struct TokenizerModel {
   bool merges = false;
   bool steps = false;       // of the pre-tokenizer, as many as the section says
   bool word_limit = false;  // a longest word, and a prefix of what continues one
-  bool first_map = false;   // a second map in the trie, which goes before the other
+  // the header's number of a longest word says something else: where a second map in the trie
+  // begins, or how many rows have no id
+  bool other_number = false;
   bool must_have_unknown = true;
   Same same = Same::none;
   uint16_t flags = 0;    // bits of the header's flags

@@ -67,7 +67,7 @@ const char* check_package(Tokenizer* t, SectionReader* s, uint64_t own) {
   t->word_chars = s->u32(112);
   t->prefix_bytes = s->u32(116);
   if (!model.steps && t->rule != 1) return "unknown rule of the pre-tokenizer";
-  const bool has_number = model.word_limit || model.first_map;
+  const bool has_number = model.word_limit || model.other_number;
   if ((!has_number && t->word_chars != 0) || (!model.word_limit && t->prefix_bytes != 0))
     return "only WordPiece has a longest word and a prefix";
   const uint64_t behind = static_cast<uint64_t>(t->surface - t->text) + t->surface_bytes;

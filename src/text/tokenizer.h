@@ -72,7 +72,7 @@ struct Tokenizer {
   // byte-level BPE: the pre-tokenizer's further steps, 0 behind the last
   unsigned char more_steps[8];
   // WordPiece: a word of more characters is unknown; Metaspace: the unit of the trie where the
-  // walks of the first map begin, or 0
+  // walks of the first map begin, or 0; BPE of words: rows behind the ids
   uint32_t word_chars;
   uint32_t prefix_bytes;  // WordPiece: of the prefix of a continuation
 };

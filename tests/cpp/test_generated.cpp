@@ -211,7 +211,7 @@ const TokenizerAxis kTokenizers[] = {
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
          pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
-         pieces::kCutAtEach | pieces::kMergeIndex,
+         pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds,
      false},
 };
 

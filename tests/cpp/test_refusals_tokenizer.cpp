@@ -548,6 +548,54 @@ TEST_CASE("refusals: a map that goes before the other begins inside the trie") {
   CHECK(encode(l, &ids, "AAAA").status == EncodeStatus::text_too_long);
 }
 
+TEST_CASE("refusals: BPE of words has rows without an id, and merges in passes") {
+  Parts p{};
+  p.model = ModelNumber::char_bpe;
+  p.expansion = 1;
+  p.unknown = 0;
+  p.flags = kWordEnds;
+  p.surface = "?";
+  p.pieces = {{"<u>", PieceType::unknown, 1}, {"a", PieceType::normal, 1},
+              {"b", PieceType::normal, 1},    {"b ", PieceType::normal, 1},
+              {"ab", PieceType::normal, 1},   {"ab ", PieceType::normal, 1},
+              {"aba", PieceType::normal, 1},  {"<m>", PieceType::control, 0},
+              {"abab", PieceType::normal, 1}};
+  p.added = {{"<m>", 7, 0}};
+  for (int byte = 0; byte < 256; ++byte) append_u32(&p.model_data, kNoToken);
+  // (a, b) before (a, "b "); (ab, a) is better than both, and comes when their pass is over
+  const std::uint32_t rows[][3] = {{1, 2, 1}, {1, 3, 2}, {4, 1, 0}, {4, 4, 3}};
+  for (const auto& merge : rows)
+    for (const std::uint32_t value : merge) append_u32(&p.model_data, value);
+  for (const std::uint32_t result : {6u, 4u, 5u, 8u}) append_u32(&p.model_data, result);
+  p.merges = 4;
+  p.word_chars = 1;
+  p.runs = {run(0, 0), run('\t', kSpace), run('\v', 0), run(' ', kSpace), run('!', 0)};
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  CHECK(t.ids == 8);
+  CHECK(encode(t, "ab  b\tab") == Ids{5, 3, 5});
+  // the first (a, b) does not take the second one's a; the row behind the ids is unknown
+  CHECK(encode(t, "ababb") == Ids{0, 3});
+  CHECK(encode(t, "abaab") == Ids{6, 5});
+  CHECK(encode(t, "abx") == Ids{4, 0});
+  CHECK(encode(t, "ab\n") == Ids{4, 0});  // a word takes the line feed behind it
+  CHECK(encode(t, "ab \n<m>b") == Ids{5, 7, 3});
+  CHECK(encode(t,
+               "\xFF"
+               "b \xFF") == Ids{0, 3, 0});
+  CHECK(encode(t, " \t") == Ids{});
+  CHECK(decode(t, {5, 7, 4, 3, 0, 5, 1}) == "ab abb ? ab a");
+  CHECK(decode(t, {3, 3}) == "b b");
+  refuses(section, 4, kWordEnds | kFuseUnknown, "BPE of words has flags of another kind");
+  refuses(section, 4, 0, "BPE of words has flags of another kind");
+  refuses(section, 112, 9, "no piece has an id");
+  refuses(section, 112, 0xFFFFFFFF, "no piece has an id");
+  refuses(section, 112, 2, "an added token's id is out of range");
+  refuses(section, 12, kNoToken, "BPE of words has no unknown piece with an id");
+  refuses(section, 12, 8, "BPE of words has no unknown piece with an id");
+  refuses(section, 116, 1, "only WordPiece has a longest word and a prefix");
+}
+
 TEST_CASE("refusals: a piece that is not of the model is no way to spell a text") {
   Parts p{};
   p.model = ModelNumber::metaspace;

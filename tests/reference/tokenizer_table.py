@@ -24,6 +24,7 @@ from typing import Any, Callable, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
+import test_fairseq as dictionaries  # noqa: E402
 import test_tokenizer as pieces  # noqa: E402
 import test_tokenizer_hf as package  # noqa: E402
 import test_tokenizer_listed as translators  # noqa: E402
@@ -269,6 +270,19 @@ def _slow(name: str, side: str, folder: Path) -> Case:
     )
 
 
+def _phobert(folder: Path) -> Case:
+    sentences = package.golden.sentences()
+    merges = dictionaries.learnt(sentences[:300], 400)
+    theirs = dictionaries.write(folder / "saved", merges, sentences)
+    return Case(
+        lambda: build_hf_section(folder / "saved" / "vocab.txt")[0],
+        lambda lines: [theirs(line, add_special_tokens=False)["input_ids"] for line in lines],
+        "the class's own files",
+        "transformers PhobertTokenizer",
+        "",
+    )
+
+
 def _vocab_txt(folder: Path) -> dict[str, str]:
     marks = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     trained = package.wordpiece(package.golden.sentences()).get_vocab()
@@ -344,6 +358,7 @@ def _table() -> list[Row]:
     rows += [Row(f"SentencePiece, {name}", of(_sentencepiece, name)) for name in pieces.KINDS]
     slow = ["Marian", "M2M100", "T5", "Pegasus", "MBart", "MBart50", "Nllb", "PLBart", "ByT5"]
     rows += [Row(f"files of {name}", of(_slow, name, "source")) for name in slow]
+    rows.append(Row("files of Phobert", _phobert))
     rows.append(Row("files of Marian, target", of(_slow, "Marian", "target")))
     rows += [
         Row(f"{name}TokenizerFast", of(_fast, name, files, _IDS.get(name, {})))

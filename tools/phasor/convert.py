@@ -62,7 +62,7 @@ from phasor.format.layout import PhasorError
 from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
-from phasor.tokenizers import tiktoken, tokenizer, tokenizer_json
+from phasor.tokenizers import fairseq, tiktoken, tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import id_count
 
@@ -90,7 +90,8 @@ def note(text: str) -> None:
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model or .spm, of llama2.c's .bin, of a .tiktoken, of a
-    tekken.json, or of a word list: .txt (a word a line) or .json (a list, or word -> id)."""
+    tekken.json, of fairseq's dict.txt, or of a word list: .txt (a word a line) or .json (a list, or
+    word -> id)."""
     data = read_bytes(path)
     try:
         if path.suffix in (".model", ".spm"):
@@ -101,6 +102,10 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             return tiktoken.from_tiktoken(data, path)
         if path.name.endswith(_TEKKEN):
             return tiktoken.from_tekken(data)
+        if path.suffix == ".txt" and path.name.startswith("dict"):
+            return fairseq.dictionary_section(path)
+        if path.suffix == ".txt" and fairseq.is_dictionary(path):
+            raise PhasorError("a token and a count in each line: name fairseq's file dict.txt")
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]

@@ -469,8 +469,12 @@ Section char_bpe(Choices* c, ModelNumber model) {
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kFuseUnknown | pieces::kPrefixFirst |
                              pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
                              pieces::kCutAtEach | pieces::kMergeIndex);
-  if (c->chance(50)) s.flags |= pieces::kByteFallback;
-  if (c->chance(70)) {
+  const bool words = c->chance(25);
+  if (words)
+    s.flags = pieces::kWordEnds | (s.flags & pieces::kMergeIndex);
+  else if (c->chance(50))
+    s.flags |= pieces::kByteFallback;
+  if (words || c->chance(70)) {
     s.unknown = 0;
     texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   }
@@ -482,13 +486,21 @@ Section char_bpe(Choices* c, ModelNumber model) {
   const uint32_t first = static_cast<uint32_t>(s.pieces.size());
   texts.add(c->of(letters()), PieceType::normal, pieces::kOfModel);
   for (const std::string& letter : letters())
-    if (c->chance(60)) texts.add(letter, PieceType::normal, pieces::kOfModel);
+    if (c->chance(60)) {
+      texts.add(letter, PieceType::normal, pieces::kOfModel);
+      if (words) texts.add(letter + " ", PieceType::normal, pieces::kOfModel);
+    }
   const std::vector<Merge> merges = any_merges(c, &s, &texts, first);
   special_pieces(c, &texts);
   write_merges(&s, bytes, merges);
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
+  if (words) {
+    std::size_t last = 0;  // of the added tokens' ids, which are ids
+    for (const Added& a : s.added) last = std::max(last, std::size_t{a.id});
+    s.word_chars = std::min(c->below(4), static_cast<uint32_t>(s.pieces.size() - 1 - last));
+  }
   s.expansion = (s.flags & pieces::kEscapeFirst) != 0 ? 3 : c->of({1u, 3u});
   return s;
 }
@@ -513,7 +525,10 @@ TokenizerSection any_tokenizer(Choices* c) {
   if (built.empty()) return {};
   const Kind kind = c->of(built);
   const Section section = kind.make(c, kind.model);
-  return {written(section), static_cast<uint32_t>(section.pieces.size())};
+  const uint32_t rows = static_cast<uint32_t>(section.pieces.size());
+  const bool behind =
+      (section.flags & pieces::kWordEnds) != 0 && section.model == ModelNumber::char_bpe;
+  return {written(section), rows - (behind ? section.word_chars : 0)};
 }
 
 std::string any_input(Choices* c, uint32_t parts) {

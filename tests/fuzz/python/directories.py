@@ -832,6 +832,37 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
     return Source(files, ("@m.bin", "--tokenizer", f"@{name}"))
 
 
+def make_fairseq(rng: random.Random, words: Words) -> Source:
+    """A dict.txt with its codes, or without them, beside a model of 400 rows."""
+    left, right = ["a", "b", "th", "e", "\u00e9"], ["a", "b", "e", "e</w>", "th</w>", "a</w>"]
+    if rng.random() < 0.2:
+        some = rng.choice((left, right))
+        some.append(rng.choice(("@@", "<s>", "e</w>", "</w>", "<unk", ">", "b@@</w>")))
+    merges = [(rng.choice(left), rng.choice(right)) for _ in range(rng.randrange(1, 20))]
+    if rng.random() < 0.9:
+        merges = [*dict.fromkeys(merges)]
+    tokens = [*"abteh", *(part + "@@" for part in left)]
+    tokens += ["".join(pair).removesuffix("</w>") for pair in merges]
+    tokens = [*dict.fromkeys(tokens)]
+    counts = (1, 7, -1, 10**30) if rng.random() < 0.1 else (1, 7, 10**30)
+    chosen = rng.sample(tokens, rng.randrange(1, len(tokens) + 1))
+    lines = [f"{token} {rng.choice(counts)}" for token in chosen]
+    if rng.random() < 0.1:
+        lines.append(rng.choice(("", "a", "a b 3", "\u3000 1", "x" * 600 + " 1", "#fairseq 1 2")))
+    files = {"m.bin": _llama2c_of(400), "dict.txt": "\n".join(lines).encode() + b"\n"}
+    if rng.random() < 0.8:
+        head = ["#version: 0.2"] if rng.random() < 0.4 else []
+        count = "" if head else " 12"
+        if rng.random() < 0.1:
+            count = rng.choice((" 12", "", " 1 2"))
+        rows = [f"{first} {second}{count}" for first, second in merges]
+        files["bpe.codes"] = "\n".join([*head, *rows]).encode() + b"\n"
+    for name in ("dict.txt", "bpe.codes"):
+        if name in files and rng.random() < 0.3:
+            files[name] = raw.changed(rng, files[name])
+    return Source(files, ("@m.bin", "--tokenizer", "@dict.txt"))
+
+
 # ---- the tokenizers of translators
 
 

@@ -78,6 +78,7 @@ READERS = {
     ),
     "llama2c-tokenizer": ("tokenizers/llama2c.py",),
     "tiktoken": ("tokenizers/tiktoken.py",),
+    "fairseq": ("tokenizers/fairseq.py", "tokenizers/models/word_bpe.py"),
     "translator-tokenizer": (
         "tokenizers/listed.py",
         "tokenizers/numbered.py",
@@ -135,6 +136,7 @@ _MAKERS = {
     "sentencepiece": directories.make_sentencepiece,
     "llama2c-tokenizer": directories.make_llama2c_tokenizer,
     "tiktoken": directories.make_tiktoken,
+    "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,
     "description": texts.make_description,
     "chat-template": texts.make_template,

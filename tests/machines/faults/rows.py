@@ -160,6 +160,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("llama2c", "tekken"),
     },
+    "convert fairseq": {
+        "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --phasor {bin}/phasor "
+        "--tokenizer {in}/dict.txt",
+        "outputs": ("m",),
+        "reads": ("llama2c", "dictionary"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",

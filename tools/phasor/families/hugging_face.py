@@ -139,6 +139,8 @@ class Source(NamedTuple):
         """(the classes that read this file in a way that is built, whether the architecture's own
         is one of them)."""
         if not isinstance(self.family, decoder.Family):
+            if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
+                return {"PhobertTokenizer"}, False
             own = path.suffix in (".txt", ".json") and self.family.wordpiece
             return _WORDPIECE_CLASSES if own else set(), own
         own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))

@@ -131,8 +131,8 @@ def check_alike(texts: Iterable[bytes]) -> None:
 def id_count(section: bytes) -> int:
     """How many ids a section has: its pieces, but for those that a list of ids does not have."""
     model, flags, pieces = struct.unpack_from("<3I", section)
-    listed = model in (1, 2) and flags & LIST
-    return pieces - (struct.unpack_from("<I", section, 100)[0] if listed else 0)
+    behind = 100 if model in (1, 2) and flags & LIST else 112 if model == 7 else None
+    return pieces - (0 if behind is None else struct.unpack_from("<I", section, behind)[0])
 
 
 def read_section(section: bytes) -> dict:

@@ -17,7 +17,9 @@ from typing import Any
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
+from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
+from phasor.tokenizers.models.word_bpe import Words
 from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
@@ -406,8 +408,43 @@ def _from_byt5(config: dict) -> dict:
     }
 
 
+def _from_fairseq(path: Path, config: dict) -> dict:
+    """vocab.txt and bpe.codes, as PhoBERT's class reads them: a dictionary of fairseq, and the mask
+    behind it."""
+    usual = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
+    usual |= {"cls": "<s>", "sep": "</s>"}
+    for name, text in usual.items():
+        if (_token(config, name) or text) != text:
+            raise TokenizerError(f"{name}_token: {shown(_token(config, name))}, expected {text}")
+    more = config.get("added_tokens_decoder") or {}
+    if not isinstance(more, dict):
+        raise TokenizerError("added_tokens_decoder: expected a table")
+    found = fairseq.read_dictionary(path, path.parent / "bpe.codes")
+    special = {text: id_ for id_, text in enumerate(fairseq.FIRST)}
+    special["<mask>"] = 4 + len(found.tokens)
+    for id_, token in more.items():
+        text = token.get("content") if isinstance(token, dict) else None
+        plain = isinstance(token, dict) and not any(
+            token.get(name) for name in ("lstrip", "rstrip", "single_word", "normalized")
+        )
+        if not isinstance(text, str) or str(special.get(text)) != id_ or not plain:
+            raise TokenizerError(f"added_tokens_decoder: {shown(id_)} is not built")
+    for text, id_ in _json(path.parent / "added_tokens.json").items():
+        if special.get(text) != id_:
+            raise TokenizerError(f"added_tokens.json: {shown(text)} is not built")
+    model = Words(type="words", tokens=found.tokens, merges=found.merges, special=special)
+    return {
+        "model": model,
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+    }
+
+
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
+    if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
+        kind = config.get("tokenizer_class") or _json(folder / "config.json").get("tokenizer_class")
+        if path.name == "vocab.txt" or kind == "PhobertTokenizer":  # which reads no tokenizer.json
+            return _from_fairseq(folder / "vocab.txt", config)
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
     if path.is_file() and path.name == "sentencepiece.bpe.model":
