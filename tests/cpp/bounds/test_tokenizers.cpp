@@ -1,5 +1,7 @@
 // Text to ids and back takes n log n in the text at most, whatever the tokenizer's section says,
 // and opening a section is linear in it.
+#include <algorithm>
+#include <array>
 #include <functional>
 
 #include "growth.h"
@@ -239,8 +241,7 @@ TEST_CASE("bounds: word lists") {
 }
 
 TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
-  Parts p{
-      ModelNumber::bpe, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 3, 0, {}, {}, 0, {}};
+  Parts p{ModelNumber::bpe, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 3, 0, {}, {}, 0, {}};
   const auto two = [](std::uint32_t i) {
     return std::string{static_cast<char>('0' + i % 64), static_cast<char>('0' + i / 64)};
   };
@@ -258,7 +259,7 @@ TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
 
 TEST_CASE("bounds: pieces and added tokens that nearly begin everywhere") {
   for (const ModelNumber model : {ModelNumber::wordpiece, ModelNumber::byte_bpe,
-                                     ModelNumber::metaspace, ModelNumber::char_bpe}) {
+                                  ModelNumber::metaspace, ModelNumber::char_bpe}) {
     const std::string what = std::to_string(static_cast<int>(model));
     const Bytes plain = build(packaged(model, 0));
     check_both_ways(open(plain), what + ", a's", of("a"));
@@ -352,6 +353,35 @@ TEST_CASE("bounds: a decomposition is no longer than the header's expansion says
   CHECK(encode(t, "plain") == encode(open(golden("composed.bin")), "plain"));
 }
 
+TEST_CASE("bounds: words whose merges go in passes") {
+  // a and b, aa … 2^11 times a; then what a merge of two that are not equal makes
+  Parts p = packaged(ModelNumber::char_bpe, phasor::pieces::kWordEnds);
+  const auto count = [&p] { return static_cast<std::uint32_t>(p.pieces.size()); };
+  std::vector<std::array<std::uint32_t, 3>> merges;  // left, right, result
+  for (std::uint32_t of = 1, length = 2; length <= 2048; length *= 2) {
+    p.pieces.push_back({std::string(length, 'a'), PieceType::normal, 1});
+    merges.push_back({of, of, count() - 1});
+    of = count() - 1;
+  }
+  const std::uint32_t b = count();
+  p.pieces.push_back({"b", PieceType::normal, 1});
+  p.pieces.push_back({"aab", PieceType::normal, 1});
+  merges.push_back({merges[0][2], b, b + 1});
+  std::vector<std::array<std::uint32_t, 3>> rows;
+  for (std::uint32_t rank = 0; rank < merges.size(); ++rank)
+    rows.push_back({merges[rank][0], merges[rank][1], rank});
+  std::sort(rows.begin(), rows.end());
+  for (const auto& row : rows)
+    for (const std::uint32_t value : row) append_u32(&p.model_data, value);
+  for (const auto& merge : merges) append_u32(&p.model_data, merge[2]);
+  p.merges = static_cast<std::uint32_t>(merges.size());
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  for (const std::string unit : {"a", "aab", "ab", "a ", "ab \n", "\xFF", " "})
+    check_growth("words in passes, " + unit, 4096,
+                 [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
+}
+
 TEST_CASE("bounds: what would take longer is refused") {
   Parts p = letters(ModelNumber::unigram, PieceType::normal);
   p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, bits(-1.0f)});
@@ -381,8 +411,7 @@ TEST_CASE("bounds: what would take longer is refused") {
   CHECK(why_not(build(p)) == "");
   p.pieces.push_back({"dd", PieceType::normal, 1});
   CHECK(why_not(build(p)) == "too many pieces have the same text");
-  p = {
-      ModelNumber::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
+  p = {ModelNumber::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
   for (int i = 0; i < 100; ++i) p.pieces.push_back({"word", PieceType::normal, 0});
   CHECK(why_not(build(p)) == "");
   p.pieces.resize(1);
