@@ -1,6 +1,7 @@
 // The activations of docs/format.md, in the order of their numbers. A row has the word of
 // PHASOR_ONLY, whether that is built, the constant, the number, and the name for people; FFN is an
-// activation of a feed-forward or a head, HEAD of a head only. The formulas are in src/kernels.
+// activation of a feed-forward or a head, HEAD of a head only. xIELU has numbers of its layer, and
+// is of a feed-forward only. The formulas are in src/kernels.
 #pragma once
 #include <stdint.h>
 
@@ -12,7 +13,8 @@
   FFN("gelu-tanh", kHasGeluTanh, kGeluTanh, 3, "GELU (tanh)") \
   FFN("silu", kHasSilu, kSilu, 4, "SiLU")                     \
   HEAD(kHeadTanh, 5, "tanh")                                  \
-  FFN("relu2", kHasRelu2, kRelu2, 6, "squared ReLU")
+  FFN("relu2", kHasRelu2, kRelu2, 6, "squared ReLU")          \
+  FFN("xielu", kHasXielu, kXielu, 7, "xIELU")
 
 namespace phasor {
 

@@ -12,7 +12,7 @@ constexpr uint32_t kKindPositions =
     1 | bits(kHasRelative, 0x30E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
 constexpr const char* kNoneOrNorm = "none|layer norm|RMS norm";
 constexpr const char* kScoreNames = "dot product|additive";
-constexpr uint32_t kHeadActivations = kFfnActivations | 1u << kHeadTanh | 1;
+constexpr uint32_t kHeadActivations = (kFfnActivations & ~(1u << kXielu)) | 1u << kHeadTanh | 1;
 constexpr const char* kActivationNames = &PHASOR_ACTIVATION_NAMES[1];  // behind the first '|'
 constexpr uint32_t kMaxIds = 16, kMaxVocabulary = 1u << 24, kMaxWidth = 65536,
                    kMaxId = kMaxVocabulary - 1;

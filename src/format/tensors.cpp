@@ -142,6 +142,7 @@ void layer_roles(const Rows& r, const KindDescriptor& k, const StackDescriptor& 
            has(k.ffn_biases, kBiasIn));
   r.vector(0x8A, "scale of the input of the feed-forward", AT(ffn_scale),
            has(k.input_scales, kScaleFfn), {{width}});
+  r.vector(0x8C, "numbers of xIELU", AT(xielu), k.activation == kXielu, {{4}});
   r.linear(0x90, BOTH("feed-forward out"), AT(ffn_out), true, {{width}}, k.hidden,
            has(k.ffn_biases, kBiasFfnOut));
   r.norm(0x98, BOTH("norm after feed-forward,"), AT(ffn_after), after, width, bias);

@@ -58,6 +58,7 @@ struct LayerTensors {
   Linear cross_q, cross_kv, cross_out;
   NormTensors cross_after, ffn_before;
   Linear ffn_in, ffn_out;
+  Tensor xielu;  // (4) αp, αn, β, ε of the activation
   NormTensors ffn_after;
 };
 

@@ -104,6 +104,9 @@ struct Elementwise {
     const V most = V::set(limit);
     each<V>(y, n, [=](V v, size_t, size_t) PHASOR_LAMBDA { return clip_of(v, most); });
   }
+  static void xielu(float* y, size_t n, const float* numbers) {
+    each<V>(y, n, [=](V v, size_t, size_t) PHASOR_LAMBDA { return xielu_of(v, numbers); });
+  }
   static void soft_cap(float* y, size_t n, float cap) {
     const V c = V::set(cap), inv = V::set(1.0f / cap);
     each<V>(y, n, [=](V v, size_t, size_t) PHASOR_LAMBDA { return c * tanh_of(v * inv); });

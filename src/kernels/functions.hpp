@@ -130,6 +130,30 @@ PHASOR_INLINE V clip_of(V x, V limit) {
   return where_gt(low, y, low, y);
 }
 
+// e^x − 1 for x ≤ 0 within 2 ulp; −1 from −18 on. As tanh_of has it.
+template <class V>
+PHASOR_INLINE V expm1_not_positive(V x) {
+  const V a = where_gt(V::set(-64.0f), x, V::set(-64.0f), x);
+  const V t = fma(a, V::set(kLog2e), V::set(kRound)), n = t - V::set(kRound),
+          s = pow2_of_rounded(t);
+  V r = fma(n, V::set(-kLn2), a);
+  r = fma(n, V::set(-kLn2Low), r);
+  V q = fma(V::set(0x1.6d66aep-10f), r, V::set(0x1.1227c2p-7f));
+  q = fma(q, r, V::set(0x1.5554d2p-5f));
+  q = fma(q, r, V::set(0x1.5554b0p-3f));
+  q = fma(q, r, V::set(0.5f));
+  return fma(s, fma(r * r, q, r), s - V::set(1.0f));
+}
+
+// xIELU (Huang and Schlag 2024): αp·x² + β·x for x > 0, αn·(e^min(x, ε) − 1 − x) + β·x for others.
+// `numbers`: αp, αn, β, ε.
+template <class V>
+PHASOR_INLINE V xielu_of(V x, const float* numbers) {
+  const V eps = V::set(numbers[3]), most = where_gt(x, eps, eps, x), line = V::set(numbers[2]) * x;
+  const V below = fma(expm1_not_positive(most) - x, V::set(numbers[1]), line);
+  return where_gt(x, V::set(0.0f), fma(V::set(numbers[0]) * x, x, line), below);
+}
+
 // exp and log as the kernels' table has them.
 struct Exp {
   template <class V>
@@ -199,6 +223,19 @@ struct Formula<kSilu> {
     return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
   }
 };
+
+// It has numbers of its layer: a kernel of its own.
+template <>
+struct Formula<kXielu> {};
+
+// The kernel of an activation by its formula; NULL for one with a kernel of its own.
+template <class Level, Activation code>
+constexpr auto kernel_of() -> void (*)(float*, size_t) {
+  if constexpr (code == kXielu)
+    return nullptr;
+  else
+    return Level::template each_of<Formula<code>>;
+}
 
 }  // namespace
 }  // namespace phasor

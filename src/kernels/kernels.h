@@ -134,8 +134,9 @@ struct Kernels {
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s
   void (*mul)(float* y, const float* x, size_t n);             // y *= x
   void (*clip)(float* y, size_t n, float limit);               // to ±limit; NaN stays
-  // y (n) = f(y) by the activation's code; the formulas are in functions.hpp (1.12).
+  // y (n) = f(y) by the activation's code; the formulas are in functions.hpp (1.12). xIELU: NULL.
   void (*activation[kActivationCodes])(float* y, size_t n);
+  void (*xielu)(float* y, size_t n, const float* numbers);  // with αp, αn, β and ε of the layer
   void (*soft_cap)(float* y, size_t n, float cap);  // cap·tanh(y·(1/cap)) (1.9)
 
   // The lowest index of the largest of x (n ≥ 1); n when a NaN is among them. *largest gets the

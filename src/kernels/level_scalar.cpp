@@ -403,6 +403,9 @@ struct Scalar {
   static void each_of(float* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] = F::of(v1{y[i]}).x;
   }
+  static void xielu(float* y, size_t n, const float* numbers) {
+    for (size_t i = 0; i < n; ++i) y[i] = xielu_of(v1{y[i]}, numbers).x;
+  }
   static void soft_cap(float* y, size_t n, float cap) {
     const float inv = 1.0f / cap;
     for (size_t i = 0; i < n; ++i) y[i] = cap * tanh_of(v1{y[i] * inv}).x;

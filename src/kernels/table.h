@@ -50,9 +50,10 @@ constexpr Kernels kernel_table(const char* name) {
   k.mul = Level::mul;
   k.clip = Level::clip;
 #define PHASOR_SET(word, built, code, number, name) \
-  k.activation[code] = built ? Level::template each_of<Formula<code>> : nullptr;
+  k.activation[code] = built ? kernel_of<Level, code>() : nullptr;
 #define PHASOR_NO_KERNEL(code, number, name)
   PHASOR_ACTIVATIONS(PHASOR_SET, PHASOR_NO_KERNEL)
+  k.xielu = kHasXielu ? Level::xielu : nullptr;
   k.soft_cap = Level::soft_cap;
   k.argmax = Level::argmax;
   k.exp = kHasSampling ? Level::template each_of<Exp> : nullptr;

@@ -20,9 +20,13 @@ void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, const
   const Rows<float> inner = c.wide();
   linear(c, inner, in, l.ffn_in);
   const auto activate = c.kernels.activation[k.activation];
+  const float* numbers = kHasXielu && l.xielu ? c.model.floats(l.xielu) : nullptr;
   c.each_row(uint64_t(k.hidden) * 4, [&](uint32_t r) {
     float* h = inner.row(r, k.hidden);
-    activate(h, k.hidden);
+    if (numbers != nullptr)
+      c.kernels.xielu(h, k.hidden, numbers);
+    else
+      activate(h, k.hidden);
     if (k.gated != 0) c.kernels.mul(h, inner.right(lanes(k.hidden)).row(r, k.hidden), k.hidden);
   });
   linear(c, c.normed(), {inner, k.hidden}, l.ffn_out);

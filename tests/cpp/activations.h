@@ -1,5 +1,7 @@
-// The activations of src/activations.h that have kernels, for what goes through all of them.
+// The activations of src/activations.h that have kernels of the value alone, for what goes through
+// all of them.
 #pragma once
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <vector>
@@ -21,7 +23,11 @@ struct NamedActivation {
 inline std::vector<NamedActivation> activations() {
 #define PHASOR_NAMED(word, built, constant, number, name) {#constant, constant},
 #define PHASOR_UNNAMED(constant, number, name)
-  return {PHASOR_ACTIVATIONS(PHASOR_NAMED, PHASOR_UNNAMED)};
+  std::vector<NamedActivation> all = {PHASOR_ACTIVATIONS(PHASOR_NAMED, PHASOR_UNNAMED)};
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [](const NamedActivation& a) { return a.code == kXielu; }),
+            all.end());
+  return all;
 }
 
 }  // namespace phasor

@@ -140,6 +140,21 @@ TEST_CASE("squared ReLU is correctly rounded") {
                       exact, normal) <= 0.5);
 }
 
+TEST_CASE("xIELU: within 4 roundings of its terms; the formula of Huang and Schlag 2024") {
+  const float numbers[] = {0.7f, 0.9f, 0.5f, -1e-6f};
+  for (const Kernels* k : levels())
+    for (int i = -6000; i <= 6000; ++i) {
+      const float x = i == 0 ? -0.0f : static_cast<float>(i) * 0.01f * (i % 3 == 0 ? 0.001f : 1.0f);
+      float y[1] = {x};
+      k->xielu(y, 1, numbers);
+      const double v = x, e = std::expm1(std::min<double>(v, numbers[3]));
+      const double line = double{numbers[2]} * v, square = double{numbers[0]} * v * v;
+      const double want = v > 0 ? square + line : (e - v) * numbers[1] + line;
+      const double terms = v > 0 ? square + line : std::fabs(e) + 2 * std::fabs(v);
+      CHECK(std::fabs(y[0] - want) <= 4 * 0x1p-24 * terms);
+    }
+}
+
 TEST_CASE("NaN goes through every function of every level") {
   for (const Kernels* k : levels()) {
     const auto stays = [&](auto f) {
@@ -153,6 +168,8 @@ TEST_CASE("NaN goes through every function of every level") {
     stays([&](float* y) { k->log(y, 17); });
     for (const NamedActivation& f : activations())
       stays([&](float* y) { k->activation[f.code](y, 17); });
+    const float numbers[] = {0.7f, 0.9f, 0.5f, -1e-6f};
+    stays([&](float* y) { k->xielu(y, 17, numbers); });
     stays([&](float* y) { k->soft_cap(y, 17, 5.0f); });
   }
 }

@@ -112,6 +112,8 @@ TEST_CASE("element-wise kernels: every level as the scalar one, any length and a
       for (const NamedActivation& f : activations())
         all_levels_agree(x, n, offset,
                          [&](const Kernels& k, float* y) { k.activation[f.code](y, n); });
+      const float numbers[] = {0.7f, 0.9f, 0.5f, -1e-6f};
+      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.xielu(y, n, numbers); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.clip(y, n, 3.0f); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.soft_cap(y, n, 30.0f); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.exp(y, n); });

@@ -379,9 +379,12 @@ TEST_CASE("refusals: what is recommended for generation") {
   });
 }
 
-TEST_CASE("refusals: tanh is an activation of a head only") {
+TEST_CASE("refusals: tanh is an activation of a head only, xIELU of a feed-forward") {
   try_all({{kLm, {{"kind0.activation", 5}}, "kind0.activation: tanh is not built yet"}},
           PHASOR_UNSUPPORTED);
+  try_all(
+      {{kBert, {{"output.head_activation", 7}}, "output.head_activation: xIELU is not built yet"}},
+      PHASOR_UNSUPPORTED);
 }
 
 TEST_CASE("refusals: scopes and their order") {

@@ -92,6 +92,7 @@ def last_token() -> dict:
 
 
 def squared_head() -> dict:
+    """The same through a dense layer with squared ReLU."""
     d = last_token()
     d["output"]["head_activation"] = D.RELU2
     return d
@@ -149,6 +150,15 @@ def separate() -> dict:
     d = small(M.lm())
     d["kinds"] = [own, {**own, "separate_v": 1}]
     d["decoder"]["layers"] = [0, 0, 1, 1]
+    return d
+
+
+def apertus() -> dict:
+    """A decoder with xIELU, whose numbers are a tensor of each layer."""
+    d = hunyuan()
+    block = {**d["kinds"][1], "activation": D.XIELU, "qk_norm_place": D.NORM_FIRST}
+    d["kinds"] = [block]
+    d["decoder"]["layers"] = [0, 0, 0, 1]
     return d
 
 
@@ -328,6 +338,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     }.items():
         for kind in (L.F32, L.F16, L.BF16, L.Q8, L.Q4):
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
+    for name, make in {"squared-head": squared_head, "apertus": apertus}.items():
+        out[f"v{VERSION}-{name}-{L.TYPES[L.Q8]}"] = make, L.Q8, {}
     for kind in (L.F32, L.Q8):
         out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
         out[f"v{VERSION}-hunyuan-{L.TYPES[kind]}"] = hunyuan, kind, {}

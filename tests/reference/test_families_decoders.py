@@ -439,6 +439,12 @@ CASES = [
             "hidden_act": "gelu",
         },
     ),
+    Case("ApertusForCausalLM", "", {**_PLAIN, **_LLAMA3}),
+    Case(
+        "ApertusForCausalLM",
+        "biases, YaRN, tied",
+        {**_PLAIN, **_YARN, "attention_bias": True, "tie_word_embeddings": True},
+    ),
     Case("HunYuanDenseV1ForCausalLM", "", _LLAMA),
     Case(
         "HunYuanDenseV1ForCausalLM",
@@ -501,6 +507,7 @@ def randomised(kind: type, config: dict[str, Any], seed: int) -> torch.nn.Module
         warnings.simplefilter("ignore")
         model = kind(kind.config_class(**copy.deepcopy(config), attn_implementation=attention))
     model.tie_weights()
+    model.float()  # xIELU's numbers are made in bfloat16
     with torch.no_grad():
         for name, p in model.named_parameters():
             norm = "norm" in name.lower() or ".ln_" in name

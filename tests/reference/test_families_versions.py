@@ -54,6 +54,8 @@ CHANGED = {
     "CohereForCausalLM",
     "CohereForCausalLM, norms of q and k, biases",
     "Olmo3ForCausalLM",
+    "PersimmonForCausalLM",
+    "PersimmonForCausalLM, no norms of q and k, whole heads rotated, GELU",
     "BertForMaskedLM, own output matrix, ReLU",
     "RobertaForMaskedLM, own output matrix",
 }

@@ -245,10 +245,15 @@ class Formulas:
             )
 
         def feed_forward(h: Tensor) -> Tensor:
-            h, activation = (
-                self.linear(h, stack, weights, R.FFN_IN),
-                ACTIVATIONS[kind["activation"]],
-            )
+            h = self.linear(h, stack, weights, R.FFN_IN)
+            activation = ACTIVATIONS.get(kind["activation"])
+            if kind["activation"] == D.XIELU:
+                above, below, beta, eps = self.weight(stack, weights, R.XIELU)
+                activation = lambda x: torch.where(  # noqa: E731
+                    x > 0,
+                    above * x * x + beta * x,
+                    (torch.expm1(torch.minimum(x, eps)) - x) * below + beta * x,
+                )
             h = activation(h.chunk(2, 1)[0]) * h.chunk(2, 1)[1] if kind["gated"] else activation(h)
             return self.linear(h, stack, weights, R.FFN_OUT)
 

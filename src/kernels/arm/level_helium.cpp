@@ -565,6 +565,9 @@ struct Helium {
     else
       each_part(n, one);
   }
+  static void xielu(float* y, size_t n, const float* numbers) {
+    each(y, n, [=](v4 v) PHASOR_LAMBDA { return xielu_of(v, numbers); });
+  }
   static void soft_cap(float* y, size_t n, float cap) {
     const float inv = 1.0f / cap;
     each(y, n, [=](v4 v) PHASOR_LAMBDA { return v4::set(cap) * tanh_of(v * v4::set(inv)); });

@@ -21,6 +21,7 @@ enum Role : uint32_t {
   kRoleQkvScale = 0x22,
   kRoleV = 0x24,
   kRoleFfnScale = 0x8A,
+  kRoleXielu = 0x8C,
   kRoleRelativeKeys = 0x30,
   kRoleRelativeValues = 0x31,
   kRoleRelativeQueries = 0x32,
@@ -405,6 +406,7 @@ void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
   const Parts in{{k.hidden, k.gated != 0 ? k.hidden : 0, 0}};
   w->linear(kRoleFfnIn, in, s.width, (k.ffn_biases & kBiasIn) != 0 ? 3 : 0);
   if ((k.input_scales & kScaleFfn) != 0) w->scales(kRoleFfnScale, s.width);
+  if (k.activation == kXielu) w->vector(kRoleXielu, 4, 0.5f, 0.5f);
   w->linear(kRoleFfnOut, {{s.width, 0, 0}}, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
   if (after) w->norm(kRoleFfnAfter, s.width, biases);
 }

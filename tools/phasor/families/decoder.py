@@ -419,6 +419,9 @@ class Decoder:
         d = self.descriptor(name)
         ignore = {self.trunk + pattern: BUFFER for pattern in self.family.unused}
         model = Model(d, checkpoint, values=self.values, ignore=ignore, notes=self.notes)
+        for layer in range(self.count) if "xielu" in self.names else ():
+            key = R.key_of(R.DECODER, layer, R.XIELU)
+            model.values[key] = _xielu_numbers(model, self.trunk, self.names["xielu"], layer)
         if self.tied:
             model.must_be_same(
                 self.names["output"],
@@ -517,6 +520,23 @@ _NORMS = {
     R.K_NORM,
 }
 NORMS = frozenset(_ROLES[role] for role in _NORMS)
+
+
+def _xielu_numbers(model: Model, trunk: str, names: str, layer: int) -> np.ndarray:
+    """αp, αn, β and ε of a layer's xIELU, float32: αp is the softplus of what is trained, αn is
+    that of its own and β more."""
+    found = {}
+    for part in ("alpha_p", "alpha_n", "beta", "eps"):
+        name = trunk + names.format(layer=layer) + part
+        if name not in model.checkpoint:
+            raise PhasorError(f"{model.checkpoint.path}: missing: {name} (xIELU)")
+        value = model.checkpoint.load(name).astype(np.float64)
+        if value.size != 1 or not np.isfinite(value).all():
+            raise PhasorError(f"{model.checkpoint.path}: {name}: expected one finite number")
+        model.used[name] = "made into the numbers of xIELU"
+        found[part] = float(value.reshape(-1)[0])
+    above, below = (np.logaddexp(0.0, found[part]) for part in ("alpha_p", "alpha_n"))
+    return np.array([above, found["beta"] + below, found["beta"], found["eps"]], np.float32)
 
 
 def _shorter(trunk: str) -> list[str]:

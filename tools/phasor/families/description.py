@@ -40,10 +40,11 @@ _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabul
 _MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
 STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
+_ACTIVATIONS = {row.word: row.number for row in D.ACTIVATIONS if row.word and row.configs}
 CHOICES = {
     "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
     "norm_place": {"before": D.BEFORE, "after": D.AFTER},
-    "activation": {row.word: row.number for row in D.ACTIVATIONS if row.word},
+    "activation": _ACTIVATIONS,
     "position": {
         "none": 0,
         "learned": D.LEARNED,
@@ -65,7 +66,7 @@ CHOICES = {
     "relative_order": {"key-query": False, "query-key": True},
     "score": {"dot": 0, "additive": 1},
     "cross_score": {"dot": 0, "additive": 1},
-    "head_activation": {"none": 0} | {row.word or row.name: row.number for row in D.ACTIVATIONS},
+    "head_activation": {"none": 0, **_ACTIVATIONS, "tanh": D.TANH},
     "output": {
         "own": D.TIED_OWN,
         "target-embedding": D.TIED_TARGET,

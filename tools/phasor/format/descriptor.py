@@ -72,6 +72,8 @@ GELU_TANH = _activation(3, "GELU (tanh)", "gelu-tanh", _TANH_NAMES, "")
 SILU = _activation(4, "SiLU", "silu", "silu swish", "SiLU")
 TANH = _activation(5, "tanh", "", "", "Tanh")
 RELU2 = _activation(6, "squared ReLU", "relu2", "relu2", "")
+# With numbers of its layer: a description and a configuration that knows no tensor has it not.
+XIELU = _activation(7, "xIELU", "xielu", "", "")
 LAST_ACTIVATION = max(row.number for row in ACTIVATIONS if row.word)  # of a feed-forward
 
 
@@ -580,6 +582,8 @@ def _check_kind(i: int, kind: dict) -> None:
 def _check_output(descriptor: dict) -> None:
     o = descriptor["output"]
     what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
+    if o["head_activation"] == XIELU:
+        raise PhasorError("output.head_activation: xIELU is of a feed-forward only")
     head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
     both = descriptor["model"]["stack"] == ENCODER_DECODER and what == CLASSES
     alone = [

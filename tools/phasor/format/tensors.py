@@ -123,6 +123,7 @@ FFN_IN = _linear(_BLOCK, 0x88, "feed-forward in", "(hidden, hidden) if gated els
     "", "ffn_biases & 1")
 FFN_SCALE = _vector(_BLOCK, 0x8A, "scale of the input of the feed-forward", "width",
     "input_scales & 2")
+XIELU = _vector(_BLOCK, 0x8C, "numbers of xIELU", "4", "activation == 7")
 FFN_OUT = _linear(_BLOCK, 0x90, "feed-forward out", "width", "hidden", "", "ffn_biases & 2")
 FFN_AFTER = _norm(_BLOCK, 0x98, "norm after feed-forward,", "width", "norms_after", "norm_biases")
 FINAL_NORM = _norm(_BLOCK, 0xF0, "final norm", "width", "final_norm", "final_norm == 1")

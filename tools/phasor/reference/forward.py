@@ -120,6 +120,12 @@ def _silu(x: Array) -> Array:
     return x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
 
 
+def _xielu(x: Array, above: float, below: float, beta: float, eps: float) -> Array:
+    """Huang and Schlag 2024."""
+    bent = np.expm1(np.minimum(x, eps)) - x
+    return np.where(x > 0, above * x * x, below * bent) + beta * x
+
+
 ACTIVATIONS: dict[int, Callable[[Array], Array]] = {
     D.RELU: lambda x: np.maximum(x, 0),
     D.GELU_ERF: _gelu_erf,
@@ -414,7 +420,12 @@ class Reference:
 
     def feed_forward(self, h: Array, kind: dict, stack: int, weights: int) -> Array:
         """Section 3.3, or the gated form of Shazeer 2020."""
-        h, activation = self.linear(h, stack, weights, R.FFN_IN), ACTIVATIONS[kind["activation"]]
+        h = self.linear(h, stack, weights, R.FFN_IN)
+        if kind["activation"] == D.XIELU:
+            numbers = self.tensor(stack, weights, R.XIELU)
+            activation = lambda x: _xielu(x, *numbers)  # noqa: E731
+        else:
+            activation = ACTIVATIONS[kind["activation"]]
         if kind["gated"]:
             gate, up = np.split(h, 2, axis=1)
             h = activation(gate) * up
