@@ -114,8 +114,15 @@ const float* logits_after(const Engine& e, const Plain& beam, const Options& o,
                           uint32_t vocabulary) {
   REQUIRE(phasor_sequence_truncate(e.session, 0, 0) == PHASOR_OK);
   const uint32_t count = static_cast<uint32_t>(beam.ids.size());
-  const phasor_item item{sizeof(phasor_item), 0,       count,   PHASOR_LOGITS_LAST,
-                         beam.ids.data(),     nullptr, nullptr, nullptr};
+  const phasor_item item{sizeof(phasor_item),
+                         0,
+                         count,
+                         PHASOR_LOGITS_LAST,
+                         beam.ids.data(),
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         nullptr};
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   float* x = phasor_logits(e.session, 0);
   if (o.logits != nullptr) REQUIRE(o.logits(o.user, x, vocabulary, beam.ids.data(), count) == 0);
@@ -484,8 +491,15 @@ TEST_CASE(
       CHECK(result.count == 6);
       if (HeapCounter::active()) CHECK(allocations == 0);
       const Ids first = prompt.empty() ? Ids{target_of(e.model).decoder_start} : prompt;
-      const phasor_item item{sizeof(phasor_item), 0,       1,       PHASOR_LOGITS_NONE,
-                             first.data(),        nullptr, nullptr, nullptr};
+      const phasor_item item{sizeof(phasor_item),
+                             0,
+                             1,
+                             PHASOR_LOGITS_NONE,
+                             first.data(),
+                             nullptr,
+                             nullptr,
+                             nullptr,
+                             nullptr};
       REQUIRE(phasor_step(plain.session, &item, 1, nullptr) == PHASOR_OK);
       CHECK(state_of(e) == state_of(plain));
       // Every page is free again: the longest sequences fit, all at the same time.
@@ -787,6 +801,7 @@ double coverage_of(const Engine& e, const Output& one) {
                          static_cast<uint32_t>(read.size()),
                          PHASOR_LOGITS_NONE,
                          read.data(),
+                         nullptr,
                          nullptr,
                          nullptr,
                          nullptr};

@@ -75,6 +75,7 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
                       ids.data(),
                       nullptr,
                       nullptr,
+                      nullptr,
                       nullptr};
   phasor_generation result = PHASOR_GENERATION_INIT;
   REQUIRE(phasor_encode(session->handle(), &item, 1, nullptr) == PHASOR_OK);

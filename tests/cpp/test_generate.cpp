@@ -144,6 +144,7 @@ TEST_CASE(
                              next.data(),
                              nullptr,
                              nullptr,
+                             nullptr,
                              nullptr};
       REQUIRE(phasor_step(loop.session, &item, 1, nullptr) == PHASOR_OK);
       uint32_t id = 0;

@@ -61,6 +61,7 @@ phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
                          ids.data(),
                          nullptr,
                          nullptr,
+                         nullptr,
                          nullptr};
   return phasor_step(e.session, &item, 1, nullptr);
 }
