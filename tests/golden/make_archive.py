@@ -92,7 +92,6 @@ def last_token() -> dict:
 
 
 def squared_head() -> dict:
-    """The same through a dense layer with squared ReLU."""
     d = last_token()
     d["output"]["head_activation"] = D.RELU2
     return d
@@ -338,13 +337,12 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     }.items():
         for kind in (L.F32, L.F16, L.BF16, L.Q8, L.Q4):
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
-    for name, make in {"squared-head": squared_head, "apertus": apertus}.items():
-        out[f"v{VERSION}-{name}-{L.TYPES[L.Q8]}"] = make, L.Q8, {}
     for kind in (L.F32, L.Q8):
         out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
         out[f"v{VERSION}-hunyuan-{L.TYPES[kind]}"] = hunyuan, kind, {}
         out[f"v{VERSION}-separate-{L.TYPES[kind]}"] = separate, kind, {}
     out[f"v{VERSION}-squared-head-{L.TYPES[L.F32]}"] = squared_head, L.F32, {}
+    out[f"v{VERSION}-apertus-{L.TYPES[L.Q8]}"] = apertus, L.Q8, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:

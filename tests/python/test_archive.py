@@ -21,16 +21,11 @@ from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, VERS
 
 ROWS = A.read_index()
 TYPES = {name for kind, name in L.TYPES.items() if kind != L.F64}
-# Fields whose values are a choice have a small range; a tokenizer is absent, or in section 3 or 4.
-CHOICES, NOT_VALUES = (
-    8,
-    {
-        ("target", "tokenizer"): {1, 2},
-        ("source", "tokenizer"): {1, 2},
-        ("kinds", "activation"): {D.TANH},
-        ("output", "head_activation"): {D.XIELU},
-    },
-)
+# Fields whose values are a choice have a small range; a tokenizer is absent, or in section 3 or 4,
+# and tanh is of a head only.
+CHOICES, NOT_VALUES = 8, {("target", "tokenizer"): {1, 2}, ("source", "tokenizer"): {1, 2}}
+NOT_VALUES["kinds", "activation"] = {D.TANH}
+NOT_VALUES["output", "head_activation"] = {D.XIELU}
 SHARED = {"source": "target", "encoder": "decoder"}  # the same fields
 
 
