@@ -759,7 +759,8 @@ typedef struct phasor_job {
   { sizeof(phasor_job), 0, NULL, NULL, 0, 0, 0, 0, PHASOR_NONE, 0, { { 0, 0, 0, 0 } }, 0, 0, NULL }
 
 /* One step of the decoder for all jobs (count) at once. Those that wait get the sequences that no
- * other has, in their order, and their sources are encoded together; each job that runs gets a
+ * other has, in their order, and their sources are encoded together, one that a job that runs has
+ * too not again (with PHASOR_WANT_SHORTLIST each for itself); each job that runs gets a
  * token; one that is over gives its sequence back, cleared. *left gets the number of jobs that are
  * not over. Between two calls a job that is over, or waits, may be replaced by any other.
  *

@@ -178,7 +178,35 @@ struct Step {
     return PHASOR_OK;
   }
 
-  // Jobs that wait get what is free; their sources are encoded together.
+  // The sequence of another job that runs with the same source: of one where `has` is whether it
+  // has been encoded. A shortlist may be another than when that one was.
+  uint32_t same_source(uint32_t i, bool has) const {
+    const phasor_job& job = jobs_[i];
+    for (uint32_t k = 0; k < count_ && crossing_ && !s_->has_shortlists(); ++k) {
+      const phasor_job& other = jobs_[k];
+      if (k == i || !runs(other) || other.count != job.count ||
+          (has && s_->sequences()[other.sequence].source == PHASOR_NONE))
+        continue;
+      if (other.ids == job.ids || memcmp(other.ids, job.ids, job.count * sizeof(uint32_t)) == 0)
+        return other.sequence;
+    }
+    return PHASOR_NONE;
+  }
+
+  // Behind what was encoded, `all_finite` or not: a job without a source of its own shares that of
+  // another. None is there any more where it is not finite.
+  void begin_with_source(uint32_t i, bool all_finite) {
+    phasor_job& job = jobs_[i];
+    Sequence& q = s_->sequences()[job.sequence];
+    if (q.source == PHASOR_NONE)
+      if (const uint32_t from = same_source(i, true); from != PHASOR_NONE)
+        sequence_share_source(s_, job.sequence, from);
+    if (q.status != PHASOR_OK || (q.source == PHASOR_NONE && !all_finite))
+      fail_job(&job, PHASOR_NOT_FINITE);
+  }
+
+  // Jobs that wait get what is free; their sources are encoded together, those that are the same
+  // once.
   phasor_status enter() {
     uint32_t running = 0, entering = 0;
     for (uint32_t i = 0; i < count_; ++i) running += runs(jobs_[i]) ? 1 : 0;
@@ -202,17 +230,19 @@ struct Step {
         fail_job(&job, status);
         continue;
       }
-      items_[entering++] = item_of(job.sequence, job.ids, job.count, PHASOR_LOGITS_NONE);
+      if (same_source(i, false) == PHASOR_NONE)
+        items_[entering++] = item_of(job.sequence, job.ids, job.count, PHASOR_LOGITS_NONE);
       ++running;
     }
-    if (!crossing_ || entering == 0) return PHASOR_OK;
-    const phasor_status status = checked_encode(s_, items_.data(), entering, line());
+    if (!crossing_) return PHASOR_OK;
+    phasor_status status = PHASOR_OK;
+    if (entering != 0) status = checked_encode(s_, items_.data(), entering, line());
     for (uint32_t i = 0; i < count_; ++i)
       if (runs(jobs_[i]) && is_new(jobs_[i])) {
         if (status == PHASOR_STOPPED)
           leave(&jobs_[i]);
-        else if (s_->sequences()[jobs_[i].sequence].status != PHASOR_OK)
-          fail_job(&jobs_[i], PHASOR_NOT_FINITE);
+        else
+          begin_with_source(i, status == PHASOR_OK);
       }
     said_ = said_ || status != PHASOR_OK;
     return status == PHASOR_NOT_FINITE ? PHASOR_OK : status;

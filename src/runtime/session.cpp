@@ -144,6 +144,13 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
     reserve(s->pages(ring != 0), sequence, length, length + count);
 }
 
+void sequence_share_source(Session* s, uint32_t to, uint32_t from) noexcept {
+  const Sequence& q = s->sequences()[from];
+  s->sequences()[to].source = q.source;
+  s->sequences()[to].status = q.status;
+  ++s->sources()[q.source].references;
+}
+
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept {
   release_source(s, sequence);
   uint32_t source = 0;

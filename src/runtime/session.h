@@ -189,6 +189,9 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept;
 // A free Source for the sequence, in place of the one it has; without a shortlist.
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept;
 
+// `to`, which has none, gets the source of `from`, and what went wrong with it.
+void sequence_share_source(Session* s, uint32_t to, uint32_t from) noexcept;
+
 // Rule 3.8: a sequence as one movable block.
 uint64_t state_bytes(const Session& s, uint32_t sequence) noexcept;
 // state_bytes of room

@@ -176,6 +176,60 @@ TEST_CASE("jobs: what each gives alone, among 31 neighbours, in any order of arr
   CHECK(ended > 100);
 }
 
+TEST_CASE("jobs: a source that several have is encoded once, also where the caller stops") {
+  struct Calls {
+    uint32_t all = 0, encoded = 0, stop = 0;  // each how many-th call stops; 0: none
+  };
+  for (const char* name : {"tiny-d2l-f32", "tiny-t5-f32"}) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    const phasor_limits limits = limits_of(probe.model, 4), one = limits_of(probe.model, 1);
+    const Engine e(file, nullptr, &limits), single(file, nullptr, &one);
+    std::vector<Case> cases = cases_of(probe.model, 24);
+    for (uint32_t i = 0; i < 24; ++i) {
+      if (i < 20) cases[i].ids = cases[i % 2].ids;  // equal, not the same memory
+      cases[i].capacity = 5 + i % 7;
+    }
+    Options o = PHASOR_GENERATE_OPTIONS_INIT;
+    o.temperature = 1.5f;
+    std::vector<Made> want;
+    for (const Case& c : cases) want.push_back(alone(single, c, o));
+    for (const uint32_t stop : {0u, 11u, 17u, 23u}) {
+      CAPTURE(stop);
+      Calls calls;
+      calls.stop = stop;
+      phasor_callbacks callbacks{};
+      callbacks.struct_size = sizeof callbacks;
+      callbacks.user = &calls;
+      callbacks.progress = [](void* user, uint32_t stack, uint32_t layer, uint32_t) {
+        Calls* c = static_cast<Calls*>(user);
+        c->encoded += stack == 2 && layer == 0 ? 1 : 0;
+        return ++c->all % (c->stop != 0 ? c->stop : UINT32_MAX) == 0 ? 1 : 0;
+      };
+      REQUIRE(phasor_session_callbacks(e.session, &callbacks) == PHASOR_OK);
+      Batch b;
+      b.jobs.resize(cases.size());
+      b.out.resize(cases.size());
+      for (std::size_t k = 0; k < cases.size(); ++k) b.jobs[k] = b.job_of(cases[k], &b.out[k]);
+      for (uint32_t left = 1, steps = 0; left != 0; ++steps) {
+        REQUIRE(steps < 1000);
+        const phasor_status status =
+            phasor_jobs_step(e.session, b.jobs.data(), 24, &o, &left, nullptr);
+        REQUIRE((status == PHASOR_OK || (stop != 0 && status == PHASOR_STOPPED)));
+      }
+      for (std::size_t k = 0; k < cases.size(); ++k) {
+        CHECK(b.jobs[k].status == PHASOR_OK);
+        b.out[k].resize(b.jobs[k].made);
+        CHECK(Made{b.out[k], b.jobs[k].finish} == want[k]);
+      }
+      // 20 jobs have two sources, four have their own, of which none shares a step's groups
+      if (stop == 0) CHECK(calls.encoded <= 10);
+    }
+    REQUIRE(phasor_session_callbacks(e.session, nullptr) == PHASOR_OK);
+  }
+}
+
 TEST_CASE("jobs: the arena is exact; a caller's own loop replaces what is over between two steps") {
   const Block file = golden_file("tiny-d2l-f32");
   const Engine probe(file, nullptr);
