@@ -90,6 +90,11 @@ _FIRST: dict[str, dict[str, Shape]] = {
             pos_query_proj__bias=(WIDTH,),
         ),
     },
+    "apertus": {
+        f"layers.{i}.mlp.act_fn.{name}": shape
+        for i in range(LAYERS)
+        for name, shape in {"alpha_p": (1,), "alpha_n": (1,), "beta": (), "eps": ()}.items()
+    },
 }
 
 

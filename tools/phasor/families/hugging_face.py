@@ -48,6 +48,7 @@ from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS + NEWER_ONES
 FAMILIES = ENCODERS + DEBERTA + T5_ENCODERS
+_SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
 
 
@@ -400,14 +401,15 @@ def _family(
 def _not_built(kind: Any, families: Sequence[Any]) -> str:
     """That a model type is none of these, and the nearest of them by their names."""
     types = list(dict.fromkeys(name for family in families for name in family.types))
+    listed = f"{', '.join(types[:_SHOWN])} and {len(types) - _SHOWN} more (docs/families.md)"
     if kind is None:
-        return f"is missing; there are {', '.join(types)}"
+        return f"is missing; there are {listed}"
     near = []
     if isinstance(kind, str) and len(kind) < _LONGEST_TYPE:
         near = sorted((t for t in types if t in kind), key=len)[-1:]
         near = near or get_close_matches(kind, types, 1)
     nearest = f", the nearest is {near[0]}" if near else ""
-    return f"{shown(kind)} is not built{nearest}; there are {', '.join(types)}"
+    return f"{shown(kind)} is not built{nearest}; there are {listed}"
 
 
 def _head(config: Config, family: Family) -> Head:
