@@ -44,11 +44,12 @@ phasor_status run_jobs(Step step, phasor_session* session, phasor_job* jobs, uin
                        const Options* options, phasor_error* error) {
   phasor_status status = PHASOR_OK;
   phasor_error* line = error;  // the first job's that failed stays
-  for (uint32_t left = count; status == PHASOR_OK && left != 0;) {
+  uint32_t left = 0;
+  do {  // once without a job: what is wrong with the options is said
     status = step(session, jobs, count, options, &left, line);
     for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
       if (jobs[i].status != PHASOR_OK) line = nullptr;
-  }
+  } while (status == PHASOR_OK && left != 0);
   return status;
 }
 

@@ -295,6 +295,11 @@ TEST_CASE("jobs: a bad one fails alone, and what is wrong is said by name") {
     CHECK(Made{b.out[k], b.jobs[k].finish} == alone(single, cases[k], o));
   }
 
+  o.struct_size = 2 * sizeof o;
+  CHECK(phasor_jobs_run(e.session, b.jobs.data(), 0, &o, &error) == PHASOR_BAD_INPUT);
+  o.struct_size = sizeof o;
+  CHECK(phasor_jobs_run(e.session, b.jobs.data(), 0, &o, &error) == PHASOR_OK);
+
   uint32_t left = 0;
   const auto refused = [&](const Engine& on, const char* word) {
     b.jobs[0] = b.job_of(cases[0], &b.out[0]);

@@ -251,6 +251,19 @@ OF_NEWER = [
         },
     ),
     Case("NanoChatForCausalLM", "NanoChatForCausalLM", decoders._PLAIN),
+    Case(  # what it multiplies cosines and sines by, the norms behind them take away
+        "NanoChatForCausalLM, yarn",
+        "NanoChatForCausalLM",
+        {
+            **decoders._PLAIN,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "factor": 2.0,
+                "original_max_position_embeddings": 32,
+                "rope_theta": 10000.0,
+            },
+        },
+    ),
     Case(
         "NanoChatForCausalLM, biases, no cap",
         "NanoChatForCausalLM",

@@ -346,7 +346,8 @@ def _nanochat(d: Decoder) -> None:
     d.kind["attention_biases"] = 15 * d.flag("attention_bias")
     d.bare_norms = NORMS | {"embedding_norm"}
     d.stack.update(embedding_norm=D.RMS_NORM, embedding_norm_eps=d.kind["norm_eps"])
-    d.kind["qk_norm"] = D.RMS_NORM  # without weights it is the same before the rotation and after
+    # behind the rotation: what a scaled one multiplies by, the norm takes away
+    d.kind.update(qk_norm=D.RMS_NORM, qk_norm_place=D.NORM_LAST)
     if d.config.get("final_logit_softcapping") is not None:
         d.output["cap"] = single(d.config.positive("final_logit_softcapping"))
     turn = d.rotation()
