@@ -38,6 +38,13 @@ phasor_status no_beams(phasor_error* error) {
   return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
 }
 
+// Behind a job that failed, whose line is there, the call itself did.
+phasor_status told(phasor_status status, phasor_error* error) {
+  const bool has_code = error != nullptr && error->struct_size >= offsetof(phasor_error, section);
+  if (status == PHASOR_OK || !has_code || error->code == status) return status;
+  return fail(error, status, {}, "jobs: ", phasor_status_name(status), ", after one that failed");
+}
+
 // Steps until all are over.
 template <class Step, class Options>
 phasor_status run_jobs(Step step, phasor_session* session, phasor_job* jobs, uint32_t count,
@@ -50,7 +57,7 @@ phasor_status run_jobs(Step step, phasor_session* session, phasor_job* jobs, uin
     for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
       if (jobs[i].status != PHASOR_OK) line = nullptr;
   } while (status == PHASOR_OK && left != 0);
-  return status;
+  return told(status, error);
 }
 
 }  // namespace
@@ -109,7 +116,8 @@ phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32
   const Call call(session, left);
   phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
   const phasor_status status = read_options(&all, options, "phasor_generate_options", error);
-  return status != PHASOR_OK ? status : jobs_step(session, jobs, count, all, left, error);
+  return status != PHASOR_OK ? status
+                             : told(jobs_step(session, jobs, count, all, left, error), error);
 }
 
 phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
@@ -147,7 +155,8 @@ phasor_status phasor_beam_jobs_step(phasor_session* session, phasor_job* jobs, u
   if (!kHasBeam) return no_beams(error);
   phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
   const phasor_status status = read_options(&all, options, "phasor_beam_options", error);
-  return status != PHASOR_OK ? status : beam_jobs_step(session, jobs, count, all, left, error);
+  return status != PHASOR_OK ? status
+                             : told(beam_jobs_step(session, jobs, count, all, left, error), error);
 }
 
 phasor_status phasor_beam_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,

@@ -51,6 +51,17 @@ void release_source(Session* s, uint32_t sequence) {
   q.source = PHASOR_NONE;
 }
 
+// Beams of searches that their caller has left hold a source still, where the search's sequence
+// has another by now.
+void clear_left(Session* s) {
+  const uint32_t beams = s->plan.beams > 1 ? s->plan.beams - 1 : 0;
+  for (uint32_t i = 0; i < s->plan.searches * beams; ++i) {
+    const uint32_t slot = s->plan.sequences + i, source = s->sequences()[slot].source;
+    if (source != PHASOR_NONE && source != s->sequences()[i / beams].source)
+      sequence_clear(s, slot);
+  }
+}
+
 }  // namespace
 
 phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model,
@@ -153,7 +164,8 @@ void sequence_share_source(Session* s, uint32_t to, uint32_t from) noexcept {
 
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept {
   release_source(s, sequence);
-  uint32_t source = 0;
+  clear_left(s);
+  uint32_t source = 0;  // there is one: each source in use is that of another sequence
   while (s->sources()[source].references != 0) ++source;
   const size_t bytes = static_cast<size_t>(s->source_page_bytes());
   for (uint32_t i = 0; i < blocks_of(length); ++i)

@@ -117,17 +117,19 @@ void step(const Run& r) {
     const bool all = want == PHASOR_LOGITS_ALL || want == PHASOR_BEST_ALL;
     rows += want == PHASOR_LOGITS_NONE ? 0 : all ? items[i].count : 1;
   }
+  auto output = sized<phasor_output>();  // logits of the vocabulary, or classes
+  demand(phasor_model_output(r.model.get(), &output) == PHASOR_OK, "a model without an output");
   for (uint32_t i = 0; i < rows; ++i) {
     uint32_t id = 0;
     float logit = 0;
     const phasor_status status = phasor_argmax(r.s(), i, &id, &logit);
-    demand(status == PHASOR_NOT_FINITE || (status == PHASOR_OK && id < r.vocabulary()),
+    demand(status == PHASOR_NOT_FINITE || (status == PHASOR_OK && id < output.width),
            "a row without a best token");
     if (want != PHASOR_LOGITS_LAST && want != PHASOR_LOGITS_ALL) continue;
     const float* row = phasor_logits(r.s(), i);
-    look_at(row, r.vocabulary());
+    look_at(row, output.width);
     const auto is_nan = [](float x) { return std::isnan(x); };
-    demand(std::any_of(row, row + r.vocabulary(), is_nan) == (status == PHASOR_NOT_FINITE),
+    demand(std::any_of(row, row + output.width, is_nan) == (status == PHASOR_NOT_FINITE),
            "a row with a NaN has a best token, or one without has none");
   }
   demand(phasor_logits(r.s(), rows) == nullptr, "a row of logits too many");
