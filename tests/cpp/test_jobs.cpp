@@ -596,6 +596,38 @@ TEST_CASE("beam jobs: the arena is exact; a caller's own loop, stopped now and t
   }
 }
 
+TEST_CASE("beam jobs: one that its caller leaves in the middle gives its room to the next") {
+  const Block file = golden_file("tiny-d2l-f32");
+  const Engine probe(file, nullptr);
+  const phasor_limits limits = search_limits(probe.model, 2, 2),
+                      one = search_limits(probe.model, 0, 1);
+  const Engine e(file, nullptr, &limits), single(file, nullptr, &one);
+  const std::vector<Case> cases = cases_of(probe.model, 8);
+  BeamOptions o = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_error error = PHASOR_ERROR_INIT;
+  for (uint32_t k = 0; k + 1 < 8; k += 2) {
+    CAPTURE(k);
+    Searches left_alone(2);
+    for (uint32_t i = 0; i < 2; ++i) left_alone.put(i, cases[k + i]);
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < 3; ++i)
+      REQUIRE(phasor_beam_jobs_step(e.session, left_alone.jobs.data(), 2, &o, &left, &error) ==
+              PHASOR_OK);
+    for (uint32_t q = 0; q < 2; ++q) {  // other sources in their sequences
+      const Ids ids = random_ids(q, 4, 20);
+      phasor_item item = PHASOR_ITEM_INIT;
+      item.sequence = q;
+      item.ids = ids.data();
+      item.count = 4;
+      REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    }
+    Searches s(2);
+    for (uint32_t i = 0; i < 2; ++i) s.put(i, cases[k + 1 - i]);
+    REQUIRE(phasor_beam_jobs_run(e.session, s.jobs.data(), 2, &o, &error) == PHASOR_OK);
+    for (uint32_t i = 0; i < 2; ++i) CHECK(s.found(i) == search_alone(single, cases[k + 1 - i], o));
+  }
+}
+
 TEST_CASE("beam jobs: a bad one fails alone, and what is wrong is said by name") {
   const Block file = golden_file("tiny-d2l-f32");
   const Engine probe(file, nullptr);
