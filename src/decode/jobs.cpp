@@ -88,7 +88,8 @@ struct Step {
                          k);
     if (searching() ? !search_goes_on(job)
                     : job.sequence >= sequences_ || job.made >= most_of(job) ||
-                          (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made))
+                          (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made) ||
+                          !TextStream{*s_, o_}.is_sound(text_of(job)))
       return bad_input(error_, "job ", i, ": what it says of itself was changed while it ran");
     return check_ids(*s_, 1, "a job's out: ", job.out, job.made, error_);
   }

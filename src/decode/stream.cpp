@@ -74,6 +74,18 @@ TextStream::Match TextStream::extended(const Match& held, char c) const noexcept
   return best;
 }
 
+bool TextStream::is_sound(const State& state) const noexcept {
+  const TokenDecoder& d = state.decoder;
+  const Match& held = state.held;
+  unsigned char whole;  // any byte may be there
+  memcpy(&whole, &held.whole, 1);
+  bool known = held.bytes == 0;
+  for (uint32_t i = 0; i < o_.stop_count && !known; ++i)
+    known = held.string == o_.stop[i] && held.bytes < length_of(o_.stop[i]);
+  return known && whole == 0 && d.pending_bytes <= 3 && d.past_start <= 1 && d.prefix_seen <= 2 &&
+         d.any_text <= 1;
+}
+
 // Bytes held back, then `text`: those that can no longer begin a stop string are given out.
 StreamEnd TextStream::feed(const char* text, uint32_t bytes) noexcept {
   Match now = state_.held;

@@ -41,6 +41,8 @@ struct TextStream {
     Match held;  // the bytes held back are those of the stop string
   };
   State state_{};
+  // Whether a state is one that texts leave, with these options' stop strings.
+  bool is_sound(const State& state) const noexcept;
 };
 
 }  // namespace phasor
