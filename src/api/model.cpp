@@ -374,8 +374,9 @@ phasor_status phasor_quantize_types(void* out, size_t out_bytes, phasor_rounding
   if (status != PHASOR_OK) return status;
   const uint32_t size = count != 0 ? rounding->struct_size : 0;
   unsigned char* to = reinterpret_cast<unsigned char*>(rounding);
+  phasor_rounding none = {};
   for (uint32_t i = 0; i < count; ++i, to += size) {
-    phasor_rounding made = i < PHASOR_TYPES ? reports[i] : phasor_rounding{};
+    phasor_rounding& made = i < PHASOR_TYPES ? reports[i] : none;  // no copy: its padding is zero
     made.struct_size = size;
     memcpy(to, &made, whole_bytes<phasor_rounding>(size));
   }
