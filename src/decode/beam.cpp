@@ -241,6 +241,7 @@ struct Search {
     each_live([&](uint32_t i, uint32_t) {
       const Sequence& q = s_->sequences()[r_.beams[i].slot];
       if (q.length != length() || q.status != PHASOR_OK ||
+          q.source != s_->sequences()[sequence].source ||  // else clear_left would clear it
           (s_->model->cross.values != 0 && q.source == PHASOR_NONE))
         all = false;
     });

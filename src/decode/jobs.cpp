@@ -278,6 +278,9 @@ struct Step {
       if (runs(jobs_[i])) n += make_items(jobs_[i], n);
     if (n == 0) return PHASOR_OK;
     s_->logits = s_->best = 0;
+    for (uint32_t i = 0; i < n && searching() && crossing_; ++i)
+      if (s_->sequences()[items_[i].sequence].source == PHASOR_NONE)
+        return bad_input(line(), "a job's sequence has lost its source while it ran");
     // the items of searches are sound, and too many to look for one that stands twice
     const phasor_status status = searching() ? take_step(s_, items_.at(0, n), n, line())
                                              : checked_step(s_, items_.data(), n, line());
