@@ -2,7 +2,6 @@
 // compiled in the level's own file, for its own instructions; the table is in the file of the level
 // that the rest is from.
 #pragma once
-#include <cstddef>
 #include <type_traits>
 
 #include "../build.h"
@@ -48,13 +47,9 @@ struct I8mm : Dotprod {
 };
 struct Dsp {
   static constexpr const char* kName = "dsp";
-  static LinearInt8 linear_q8, linear_q4, linear_q8r;
-  static constexpr std::nullptr_t linear_q4m = nullptr, linear_q4k = nullptr;  // the table's own
+  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
   static PeakInt8 peak_int8;
 };
-
-inline constexpr void replace(LinearInt8** product, LinearInt8* by) { *product = by; }
-inline constexpr void replace(LinearInt8**, std::nullptr_t) {}
 
 // The table `k` with those products, under their level's name.
 template <class Products>
@@ -63,10 +58,8 @@ constexpr Kernels with_products(Kernels k) {
     k.name = Products::kName;
     k.linear_q8 = kHasQ8 ? Products::linear_q8 : nullptr;
     k.linear_q4 = kHasQ4 ? Products::linear_q4 : nullptr;
-    if constexpr (kHasQ4m) {
-      replace(&k.linear_q4m, Products::linear_q4m);
-      replace(&k.linear_q4k, Products::linear_q4k);
-    }
+    k.linear_q4m = kHasQ4m ? Products::linear_q4m : nullptr;
+    k.linear_q4k = kHasQ4m ? Products::linear_q4k : nullptr;
     k.linear_q8r = kHasQ8r ? Products::linear_q8r : nullptr;
     k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
   }

@@ -53,6 +53,7 @@ struct Four {
   int32_t a, b, c, d;
 };
 struct Q8 {
+  static constexpr bool kMinima = false;
   static constexpr size_t kGroupBytes = kLanes * kGroup;
   static constexpr int32_t kOffset = 0;
   static PHASOR_INLINE void add_step(int32_t& sum, uint32_t w, uint32_t x_even, uint32_t x_odd) {
@@ -73,6 +74,7 @@ struct Q8 {
   }
 };
 struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
+  static constexpr bool kMinima = false;
   static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
   static constexpr int32_t kOffset = 8;
   static PHASOR_INLINE void add_step(int32_t& sum, uint32_t w, const uint32_t (&x)[4]) {
@@ -96,6 +98,39 @@ struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of 
   }
 };
 
+// Nibbles as they are, with scales and minima (grid_at) of four outputs side by side: o is the
+// first of them among the panel's 16.
+struct Q4m : Q4 {
+  static constexpr bool kMinima = true;
+  static constexpr Type kType = Type::q4m;
+  static PHASOR_INLINE void grids(Grid (&to)[4], const unsigned char* plane, size_t o, size_t g) {
+    const unsigned char* p = plane + g * (kLanes * 4) + o * 2;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      to[i] = {half_at(p + 2 * i), half_at(p + kLanes * 2 + 2 * i)};
+  }
+};
+struct Q4k : Q4m {
+  static constexpr Type kType = Type::q4k;
+  // scale_code and minimum_code of four outputs, a byte each.
+  static PHASOR_INLINE void grids(Grid (&to)[4], const unsigned char* plane, size_t o, size_t g) {
+    const unsigned char *p = plane + g / kSuper * (kSuperBytes * kLanes) + o * 2,
+                        *codes = p + kLanes * 4 - o;
+    const size_t i = g % kSuper % 4;
+    uint32_t scale = word(codes + i * kLanes), least = word(codes + (i + 4) * kLanes);
+    if (g % kSuper < 4) {
+      scale &= 0x3f3f3f3fu;
+      least &= 0x3f3f3f3fu;
+    } else {
+      const uint32_t low = word(codes + (i + 8) * kLanes);
+      scale = (low & 0x0f0f0f0fu) | (scale >> 2 & 0x30303030u);
+      least = (low >> 4 & 0x0f0f0f0fu) | (least >> 2 & 0x30303030u);
+    }
+    PHASOR_UNROLL for (size_t j = 0; j < 4; ++j)
+      to[j] = {half_at(p + 2 * j) * static_cast<float>(scale >> 8 * j & 63u),
+               half_at(p + kLanes * 2 + 2 * j) * static_cast<float>(least >> 8 * j & 63u)};
+  }
+};
+
 // Four outputs of one row by groups of 32, each with its scales (1.2).
 template <class Q>
 PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
@@ -108,6 +143,26 @@ PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int3
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * half_at(scales + 2 * i), acc[i]);
+  }
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
+}
+// The same with minima (1.20).
+template <class Q>
+PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
+                              const unsigned char* plane, size_t o, const unsigned char* w,
+                              size_t groups) {
+  float acc[4] = {};
+  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
+    Four s = {};
+    Q::add_groups(s, x, w, 1);
+    const int32_t isum[4] = {s.a, s.b, s.c, s.d};
+    const float all = xs[g] * static_cast<float>(xsum[g]);
+    Grid grid[4];
+    Q::grids(grid, plane, o, g);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * grid[i].scale, acc[i]);
+      acc[i] = fma1(all, grid[i].least, acc[i]);
+    }
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
@@ -132,12 +187,20 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
                                   const int32_t* xsum, size_t rows, const void* w,
                                   const float* bias, size_t bias_n, size_t panels, size_t groups) {
   const unsigned char* panel = static_cast<const unsigned char*>(w);
-  const size_t plane = plane_bytes(groups);
+  size_t plane = plane_bytes(groups);
+  if constexpr (Q::kMinima)
+    plane = static_cast<size_t>(minimum_plane_bytes(Q::kType, kLanes, groups));
   for (size_t at = 0; at < panels * kLanes; at += 4) {
     const size_t i = at % kLanes;
+    const unsigned char* values = panel + plane + i * 4;
     for (size_t r = 0; r < rows; ++r) {
-      grouped<Q>(y + r * ldy + at, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups,
-                 panel + i * 2, panel + plane + i * 4, groups);
+      float* const to = y + r * ldy + at;
+      const int8_t* const x = xq + r * groups * kGroup;
+      const size_t of = r * groups;
+      if constexpr (Q::kMinima)
+        with_minima<Q>(to, x, xs + of, xsum + of, panel, i, values, groups);
+      else
+        grouped<Q>(to, x, xs + of, xsum + of, panel + i * 2, values, groups);
       add_bias(y + r * ldy, bias, bias_n, at);
     }
     if (i == kLanes - 4) panel += plane + groups * Q::kGroupBytes;
@@ -155,6 +218,16 @@ void Dsp::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, con
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups) {
   linear_grouped<Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+}
+void Dsp::linear_q4m(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups) {
+  linear_grouped<Q4m>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+}
+void Dsp::linear_q4k(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups) {
+  linear_grouped<Q4k>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
 }
 void Dsp::linear_q8r(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*,
                      size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
