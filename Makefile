@@ -150,7 +150,7 @@ ifeq ($(TARGET),wasm)
   EXCEPTIONS := -fexceptions
   LINK_SYSTEM := $(EXCEPTIONS) -sNODERAWFS=1 -sALLOW_MEMORY_GROWTH=1 -sEXIT_RUNTIME=1
 else
-  THREADS := -pthread
+  PTHREAD := -pthread
   LINK_SYSTEM := -Wl,--gc-sections,--as-needed -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
 endif
 
@@ -174,7 +174,7 @@ CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsa
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
 # The program is what stands around the engine; it is loaded at each start.
 SMALL    := $(if $(filter -O3,$(OPTIMISE)),-Os -fno-asynchronous-unwind-tables)
-CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti $(THREADS) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
+CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
 CLI_OUT  := $(OUT)
 CXX_LINK := $(CXX)
 # LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. The engine is the same: it needs no C library.
@@ -186,7 +186,7 @@ ifeq ($(LIBC),musl)
   CLI_OUT  := $(OUT)/musl
 endif
 # Tests that run once under emulation cost more to compile than to run.
-CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS) $(EXCEPTIONS)
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
 ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
@@ -422,8 +422,8 @@ help:
 #: make test-memory     the C++ tests under clang's memory sanitizer
 #: make mutants         every bound and comparison of the rooms that check files, changed one by one: the fast tests must notice; ROOM= MUTANT=
 #: make coverage        which branches of what strangers' bytes steer no test takes: 100 % or a reason beside the branch
-#: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
-#: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
+#: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS='q8r q4m' for a part, TYPES= THREADS= RUNS=
+#: make bench-encoder   the same of a sentence encoder, beside CTranslate2, ONNX Runtime and sentence-transformers; TYPES= THREADS= RUNS=
 #: make bench-translators  three translators with more sentences, beside CTranslate2: an hour and more, LINES= SHAPES= TYPES= THREADS= RUNS=
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them
 #: make install         PREFIX=/usr/local DESTDIR=

@@ -1,10 +1,13 @@
 // The engine's side of tools/bench/limits.py: matrix products of the best level's kernels, a
 // request a line, answered with a JSON object each.
 //
-//   bench_linear [--threads N]
+//   bench_linear [--threads N] [--isa LEVEL]
 //
 //   linear TYPE ROWS OUTPUTS INPUTS    any type of a matrix (f32, q8 …): median seconds of a
 //   product, activations in f32 (their rounding included)
+//   product TYPE ROWS OUTPUTS INPUTS   of the kernel alone: activations are rounded beforehand
+//   peak int8 ROWS OUTPUTS INPUTS      as many of the level's raw multiply-adds of int8, on
+//   operands in registers; no bytes
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -84,7 +87,7 @@ struct Product {
     if (whole_type(type))
       k.linear_q8r(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
   }
-  void run(cli::Pool& pool) const {
+  void round_rows() const {
     if (whole_type(type))
       for (size_t r = 0; r < rows; ++r)
         k.quantize_whole(q + r * groups() * kGroup, scale + r, sum + r, x + r * inputs, inputs,
@@ -93,6 +96,8 @@ struct Product {
       for (size_t r = 0; r < rows; ++r)
         k.quantize_row(q + r * groups() * kGroup, scale + r * groups(), sum + r * groups(),
                        x + r * inputs, inputs);
+  }
+  void multiply(cli::Pool& pool) const {
     pool.run(
         [](void* self, uint32_t i) {
           const Product& p = *static_cast<const Product*>(self);
@@ -105,12 +110,54 @@ struct Product {
   }
 };
 
+// Median seconds of f, of at least five times and for 50 ms.
+template <class F>
+double seconds_of(F f) {
+  f();
+  double start = now();
+  f();
+  const int repeat = static_cast<int>(std::max(1.0, 1e-3 / (now() - start + 1e-9)));
+  std::vector<double> all;
+  for (start = now(); all.size() < 5 || (now() - start < 0.05 && all.size() < 400);) {
+    const double begin = now();
+    for (int i = 0; i < repeat; ++i) f();
+    all.push_back((now() - begin) / repeat);
+  }
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
+                   all.end());
+  return all[all.size() / 2];
+}
+
+// What the level's multiply-adds take for so many, at most: operands in registers.
+double peak_seconds(const Kernels& k, cli::Pool& pool, uint32_t threads, double operations) {
+  constexpr uint64_t kRounds = 2000;
+  float out[kLanes];
+  const double made = static_cast<double>(k.peak_int8(out, kRounds)) * threads;
+  const double seconds = seconds_of([&] {
+    pool.run(
+        [](void* self, uint32_t) {
+          float y[kLanes];
+          (void)static_cast<const Kernels*>(self)->peak_int8(y, kRounds);
+        },
+        const_cast<Kernels*>(&k), threads);
+  });
+  return seconds * operations / made;
+}
+
 void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* line) {
-  char name[16];
+  char what[16], name[16];
   unsigned rows = 0, outputs = 0, inputs = 0;
-  if (std::sscanf(line, "linear %15s %u %u %u", name, &rows, &outputs, &inputs) != 4 || rows == 0 ||
-      outputs % kLanes != 0 || outputs == 0 || inputs == 0)
-    die("expected linear TYPE ROWS OUTPUTS INPUTS, outputs a multiple of 16");
+  if (std::sscanf(line, "%15s %15s %u %u %u", what, name, &rows, &outputs, &inputs) != 5 ||
+      rows == 0 || outputs % kLanes != 0 || outputs == 0 || inputs == 0)
+    die("expected linear, product or peak TYPE ROWS OUTPUTS INPUTS, outputs a multiple of 16");
+  const double operations = static_cast<double>(rows) * outputs * inputs;
+  if (std::strcmp(what, "peak") == 0) {
+    if (std::strcmp(name, "int8") != 0) die("expected peak int8");
+    std::printf("{\"seconds\": %.9g}\n", peak_seconds(k, pool, threads, operations));
+    return;
+  }
+  const bool rounds = std::strcmp(what, "linear") == 0;
+  if (!rounds && std::strcmp(what, "product") != 0) die("expected linear, product or peak");
   Product p{k,       type_of(name), rows,    outputs, inputs,  threads,
             nullptr, nullptr,       nullptr, nullptr, nullptr, nullptr};
   const size_t bytes = outputs / kLanes * static_cast<size_t>(panel_bytes(p.type, inputs));
@@ -125,19 +172,12 @@ void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* lin
   p.q = aligned<int8_t>(rows * p.groups() * kGroup);
   p.scale = aligned<float>(rows * p.groups());
   p.sum = aligned<int32_t>(rows * p.groups());
-  p.run(pool);
-  double start = now();
-  p.run(pool);
-  const int repeat = static_cast<int>(std::max(1.0, 1e-3 / (now() - start + 1e-9)));
-  std::vector<double> all;
-  for (start = now(); all.size() < 5 || (now() - start < 0.05 && all.size() < 400);) {
-    const double begin = now();
-    for (int i = 0; i < repeat; ++i) p.run(pool);
-    all.push_back((now() - begin) / repeat);
-  }
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
-                   all.end());
-  std::printf("{\"seconds\": %.9g, \"bytes\": %zu}\n", all[all.size() / 2], bytes);
+  p.round_rows();
+  const double seconds = seconds_of([&] {
+    if (rounds) p.round_rows();
+    p.multiply(pool);
+  });
+  std::printf("{\"seconds\": %.9g, \"bytes\": %zu}\n", seconds, bytes);
   for (void* block :
        {static_cast<void*>(p.w), static_cast<void*>(p.x), static_cast<void*>(p.y),
         static_cast<void*>(p.q), static_cast<void*>(p.scale), static_cast<void*>(p.sum)})
@@ -148,10 +188,18 @@ void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* lin
 
 int main(int argc, char** argv) {
   kernels_request_tiles();
-  const uint32_t threads = argc == 3 && std::strcmp(argv[1], "--threads") == 0
-                               ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10))
-                               : 1;
-  const Kernels& k = *kernels_by_name(nullptr);
+  uint32_t threads = 1;
+  const char* isa = nullptr;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--threads") == 0)
+      threads = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    else if (std::strcmp(argv[i], "--isa") == 0)
+      isa = argv[i + 1];
+    else
+      die("expected --threads N or --isa LEVEL");
+  }
+  if (kernels_by_name(isa) == nullptr) die("this machine has no such level");
+  const Kernels& k = *kernels_by_name(isa);
   cli::Pool pool;
   if (!pool.start(threads)) die("the system gives no more threads");
   std::printf("{\"isa\": \"%s\"}\n", k.name);

@@ -1,11 +1,12 @@
 """The benchmarks beside the peers: `make bench`, or some of them with `make bench ROWS="decode
 15m"`.
 
-    PYTHONPATH=tools python3 -m bench [ROW...] [--runs 5] [--threads 1 2] [--build build]
-        [--page docs/performance.md] [--alone] [--encoder DIRECTORY]
+    PYTHONPATH=tools python3 -m bench [ROW...] [--runs 5] [--threads 1 2] [--types q8 q8r]
+        [--build build] [--page docs/performance.md] [--alone] [--encoder DIRECTORY] [--gguf FILE]
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
-one), growth (with context, prompt, batch, model size), translator (two translators beside
+one), growth (with context, prompt, batch, model size), q8r (its kernel beside the raw peak, a
+prompt beside q8), q4m (a published Q4_1 file beside llama.cpp), translator (two translators beside
 CTranslate2), translators (the same with more sentences, and one of 12 + 12 layers; only when it is
 named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
 these and sentence-transformers; only when it is named), positions (what each position encoding
@@ -29,12 +30,13 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from bench import decoder, encoder, limits, page, positions, translator
+from bench import decoder, encoder, limits, page, positions, sums, translator
 from bench.common import ROOT, Results
 from phasor.entry import front_door
 
 ROWS: dict[str, Callable[[Any, Results], None]] = {
     **decoder.ROWS,
+    **sums.ROWS,
     **translator.ROWS,
     **encoder.ROWS,
     **limits.ROWS,
@@ -56,10 +58,17 @@ def main() -> int:
     options.add_argument("rows", nargs="*", metavar="ROW", help=rows)
     few = sorted({1, min(2, os.cpu_count() or 1)})
     options.add_argument("--threads", type=int, nargs="+", default=few)
+    options.add_argument(
+        "--types",
+        nargs="+",
+        metavar="TYPE",
+        help="of decode, 15m, limits and the rows of encoders and translators these types alone",
+    )
     options.add_argument("--page", help="write the page here")
     options.add_argument("--alone", action="store_true", help="a page of the rows named here alone")
     options.add_argument("--page-only", action="store_true", help="measure nothing")
     options.add_argument("--encoder", metavar="DIRECTORY", help="in place of all-MiniLM-L6-v2")
+    options.add_argument("--gguf", metavar="FILE", help="the Q4_1 file of the row q4m")
     translator.arguments(options)
     args = options.parse_args()
     for row in args.rows:

@@ -68,6 +68,15 @@ def commit() -> str:
     return first_line("git", "-C", str(ROOT), "describe", "--always", "--dirty") or "no commit"
 
 
+def types_of(args: Any, measured: Sequence[str], usual: Sequence[str] = ()) -> tuple[str, ...]:
+    """The types that a row measures: those of --types, else the usual ones, or all."""
+    wanted = args.types or usual or measured
+    found = tuple(kind for kind in measured if kind in wanted)
+    if not found:
+        sys.exit(f"bench: --types {' '.join(wanted)}: expected some of {', '.join(measured)}")
+    return found
+
+
 def at_threads(count: int) -> str:
     return f"{count} thread{'s' * (count > 1)}"
 
@@ -96,10 +105,10 @@ def run_json(*words: object, **options: object) -> Answer:
     return json.loads(done.stdout)
 
 
-def convert(source: object, output: Path, kind: str) -> None:
-    """tools/convert.py, without a tokenizer."""
+def convert(source: object, output: Path, kind: str | None, tokenizer: str | None = "none") -> None:
+    """tools/convert.py; None leaves the option out."""
     line = command(sys.executable, ROOT / "tools" / "convert.py", source, o=output, type=kind)
-    subprocess.run([*line, "--tokenizer", "none", "--quiet"], check=True)
+    subprocess.run([*line, *command(tokenizer=tokenizer), "--quiet"], check=True)
 
 
 class Worker:
@@ -267,8 +276,21 @@ class Results:
         self, claim: str, what: str, peer: str, least: float, against: str = "", **where: Any
     ) -> None:
         """At least `least` times the peer's median of the same case."""
-        ours, theirs = (self.median(what, engine, **where) for engine in (OURS, peer))
-        self.aim(claim, against or peer, ours, theirs, least)
+        self.aim_between(claim, what, OURS, peer, least, against or peer, **where)
+
+    def aim_between(
+        self,
+        claim: str,
+        what: str,
+        ours: str,
+        theirs: str,
+        least: float,
+        against: str,
+        **where: Any,
+    ) -> None:
+        """At least `least` times the median of another engine, of two that were measured."""
+        medians = (self.median(what, engine, **where) for engine in (ours, theirs))
+        self.aim(claim, against, *medians, least)
 
     def as_dict(self) -> Answer:
         return {

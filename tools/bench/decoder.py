@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer
+from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer, types_of
 from bench.models import CT2_TYPES, SHAPES, beside, model
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
+TYPES_135M = ("f32", "f16", "q8", "q8r", "q4", "q4m")
 PEERS = {LLAMA: ("llama", "gguf"), CT2: ("ct2-decoder", "ct2")}  # name in peers.py, kind of file
 BATCHES = (1, 2, 4, 8, 16, 32)
 
@@ -85,12 +86,11 @@ DECODE_AIMS: tuple[tuple[str, str, str, str, str, float, float], ...] = (
     ("prefill 512", "f32", LLAMA, "f32 or f16", "llama.cpp's best float", 1.3, 1.3),
     ("prefill 512", "q8", CT2, "q8", "CTranslate2 int8", 1.5, 1.5),
     ("prefill 512", "q8r", CT2, "q8r", "CTranslate2 int8", 1.5, 1.5),
-    ("prefill 512", "q8r", OURS, "q8", "its own q8", 1.4, 1.4),
 )
 
 
 def row_decode(args: Any, results: Results) -> None:
-    measure(args, results, "135m", ("f32", "f16", "q8", "q8r", "q4"), 48)
+    measure(args, results, "135m", types_of(args, TYPES_135M), 48)
     for threads in args.threads:
 
         def best(what: str, engine: str, kinds: str) -> float | None:
@@ -110,9 +110,11 @@ def row_decode(args: Any, results: Results) -> None:
 
 
 def row_15m(args: Any, results: Results) -> None:
-    measure(args, results, "15m", ("f32", "q8", "q4"), 192)
+    aims = {"f32": 1.5, "q8": 2, "q4": 2}
+    kinds = types_of(args, tuple(aims))
+    measure(args, results, "15m", kinds, 192)
     for threads in args.threads:
-        for kind, least in (("f32", 1.5), ("q8", 2), ("q4", 2)):
+        for kind, least in ((kind, aims[kind]) for kind in kinds):
             where = {"type": kind, "threads": threads}
             first = max(PEERS, key=lambda p: results.median("decode", p, **where) or 0.0)
             claim = f"15M shape, decode, {kind}, {at_threads(threads)}"

@@ -4,7 +4,8 @@ Rows of tools/bench.
 `encoder` asks for vectors of 64 tokens, beside CTranslate2 and ONNX Runtime; `lengths` for vectors
 of more lengths, beside sentence-transformers (PyTorch) too. Sentences of equal length,
 so that no engine computes padding; pooled and normalised vectors; the median over batches, after a
-warm one. q8 and q8rh are phasor's (groups of 32 along K; a scale a row, of rotated inputs), beside
+warm one. q8, q8r and q8rh are phasor's (groups of 32 along K; a scale a row; the same of rotated
+inputs, which is what the converter chooses; q8r only when it is named with --types), beside
 CTranslate2's int8, onnxruntime's dynamic quantisation (per channel) and torch's dynamic
 quantisation of linear layers. Peak memory is the
 process's, Python and its libraries included where there are any.
@@ -30,13 +31,15 @@ from bench.common import (
     kernel_rates,
     peer,
     run_json,
+    types_of,
 )
 from bench.models import BESIDE, CT2_TYPES, beside
 from phasor.files import read_json
 
 CT2, ONNX, SENTENCE = "CTranslate2", "ONNX Runtime", "sentence-transformers"
 LENGTH, LENGTHS, BATCHES, MILLISECONDS = 64, (16, 64, 256), (1, 32), 150
-TYPES = {"f32": 1.0, "q8": 1.3, "q8rh": 1.4}  # and what is aimed at beside int8
+TYPES = {"f32": 1.0, "q8": 1.3, "q8r": 1.4, "q8rh": 1.4}  # and what is aimed at beside int8
+USUAL = ("f32", "q8", "q8rh")
 
 
 def find_directory(args: Any) -> str:
@@ -73,11 +76,11 @@ def export_onnx(directory: str, folder: Path) -> None:
     quantize_dynamic(exact, rounded, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def prepare(args: Any, directory: str) -> Path:
+def prepare(args: Any, directory: str, types: tuple[str, ...]) -> Path:
     """The folder of all engines' models; sentence-transformers reads the directory."""
     folder = args.folder / "models" / f"encoder-{zlib.crc32(directory.encode()):08x}"
     folder.mkdir(parents=True, exist_ok=True)
-    for kind in TYPES:
+    for kind in types:
         if not (folder / f"{kind}.phasor").exists():
             convert(directory, folder / f"{kind}.phasor", kind)
     if not (folder / "done").exists():
@@ -117,10 +120,14 @@ def cosine(a: list[float], b: list[float]) -> float:
 
 def measure(args: Any, results: Results, peers: tuple[str, ...], lengths: tuple[int, ...]) -> None:
     directory = find_directory(args)
-    folder = prepare(args, directory)
+    types = types_of(args, tuple(TYPES), USUAL)
+    folder = prepare(args, directory, types)
     vocabulary = read_json(Path(directory) / "config.json")["vocab_size"]
     exact: dict[int, list[float]] = {}  # by length, what ONNX Runtime gives in f32
-    for kind, least in TYPES.items():
+    with closing(peer("onnx", folder / "f32.onnx", vocabulary=vocabulary)) as reference:
+        for length in lengths:
+            exact[length] = reference.ask(f"run 1 {length} 1")["vector"]
+    for kind, least in ((kind, TYPES[kind]) for kind in types):
         compute = CT2_TYPES[beside(kind)]
         paths = {
             CT2: ("ct2-encoder", folder / f"{beside(kind)}.ct2"),
@@ -138,28 +145,34 @@ def measure(args: Any, results: Results, peers: tuple[str, ...], lengths: tuple[
                 answers = workers.take_turns(request, min(args.runs, 5))
             where = {"type": kind, "threads": threads, "at": f"batch {batch}, {length} tokens"}
             results.add_rates("vectors", answers, batch * length, **where)
-            exact.setdefault(length, answers[ONNX][0]["vector"])
+            far: dict[str, float] = {}  # 1 - cosine
             for engine, runs in answers.items():
                 peak = max(run["rss_peak"] for run in runs) / 2**20
                 results.add("peak memory", engine, [peak], "MiB", **where)
                 near = cosine(runs[0]["vector"], exact[length])
+                far[engine] = 1 - near
                 if engine == OURS and near < 0.98:
                     sys.exit(
                         f"bench: {kind}: another vector than {ONNX}'s; its figures mean nothing"
                     )
-                results.facts[f"cosine to {ONNX}'s f32 vector, {engine} {kind}"] = f"{near:.6f}"
+                label = f"cosine to {ONNX}'s f32 vector, {length} tokens, {engine} {kind}"
+                results.facts[label] = f"{near:.6f}"
             for name in (CT2, ONNX):
                 if compute != "float32" and name in peers and (name == CT2 or kind in BESIDE):
                     at = f"batch {batch}, {length} tokens, {at_threads(threads)}"
                     claim = f"MiniLM, {kind}, {at}"
                     results.aim_beside(claim, "vectors", name, least, f"{name} {compute}", **where)
+                    if (threads, batch) == cases[0][:2]:
+                        claim = f"MiniLM, {kind}, {length} tokens, 1 - cosine to f32"
+                        against = f"{name} {compute}"
+                        results.aim(claim, against, far[OURS], far[name], 1.0, "most")
             results.save()
 
 
 def row_encoder(args: Any, results: Results) -> None:
     measure(args, results, (CT2, ONNX), (LENGTH,))
     for threads in args.threads:
-        path = prepare(args, find_directory(args)) / "q8.phasor"
+        path = prepare(args, find_directory(args), ("q8",)) / "q8.phasor"
         add_share(results, args, path, "q8", threads)
 
 

@@ -25,10 +25,12 @@ from bench.common import (
     kernel_rates,
     peer,
     run_json,
+    types_of,
 )
 from bench.decoder import CT2, LLAMA, PEERS, theirs
 from bench.models import SHAPES, model
 
+TYPES = ("f32", "f16", "bf16", "q8", "q8r", "q8rh", "q4", "q4m", "q4k")
 COPIED = f"{OURS}, --load copy"
 LIBRARIES = {"OpenBLAS": "numpy", "oneDNN": "torch"}  # name in peers.py
 # (rows, outputs, inputs): a prompt of 512 through the 135M Llama's layers, MiniLM's, then squares.
@@ -82,7 +84,7 @@ def row_limits(args: Any, results: Results) -> None:
     ceilings of the engine's own products."""
     for threads in args.threads:
         with closing(Worker(f"{args.build}/bench_linear", threads=threads)) as kernels:
-            for kind in ("f32", "f16", "bf16", "q8", "q8r", "q8rh", "q4"):
+            for kind in types_of(args, TYPES):
                 limits_of(args, results, kernels, kind, threads)
         results.save()
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phasor.checkpoints.gguf import TYPES as BLOCKS
 from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -48,7 +49,7 @@ SHAPES = {
     # stories260K of llama2.c, its hidden width in whole groups
     "260k": Llama(64, 160, 5, 8, 4, 512),
 }
-GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
+GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0", "q4m": "Q4_1"}
 CT2_TYPES = {"f32": "float32", "q8": "int8"}
 # The type of the peers that ours is measured beside, where it is no type of theirs.
 BESIDE = {"q8r": "q8", "q8rh": "q8"}
@@ -119,20 +120,17 @@ def descriptor(shape: Llama) -> dict:
 
 
 def rounded(x: np.ndarray, kind: str) -> Weights:
-    """q8 and q4 as the gguf package rounds them to Q8_0 and Q4_0, so that the engines compute with
-    the same weights."""
-    if kind not in ("q8", "q4"):
+    """q8, q4 and q4m as the gguf package rounds them to Q8_0, Q4_0 and Q4_1, so that the engines
+    compute with the same weights."""
+    if kind not in ("q8", "q4", "q4m"):
         return x
     import gguf
 
-    type_ = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
-    blocks = gguf.quants.quantize(x, type_).reshape(len(x), x.shape[1] // 32, -1)
-    scales = np.ascontiguousarray(blocks[:, :, :2]).view(np.float16)[:, :, 0]
-    values = blocks[:, :, 2:]
-    if kind == "q4":
-        values = np.concatenate([values & 15, values >> 4], axis=2).astype(np.int8) - 8
-    rows = np.ascontiguousarray(values).view(np.int8).reshape(len(x), -1)
-    return Quantised(scales, rows, L.type_code(kind))
+    theirs = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
+    ours = BLOCKS[int(theirs)]
+    blocks = np.ascontiguousarray(gguf.quants.quantize(x, theirs)).reshape(-1).view(ours.block)
+    scales, values = ours.packed(blocks)
+    return Quantised(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
 
 
 def write_phasor(path: Path, shape: Llama, kind: str) -> None:

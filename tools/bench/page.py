@@ -15,8 +15,8 @@ _TITLES = {
         "A 135M Llama",
         "SmolLM2-135M's shape (30 layers, width 576, 9 heads and 3 for keys, vocabulary 49,152), "
         "random weights, the same in every engine: q8 is Q8_0's "
-        "rounding, q4 is Q4_0's. Decoding: greedy steps after a prompt of 16 tokens; prefill: 512 "
-        "tokens read at once.",
+        "rounding, q4 is Q4_0's, q4m is Q4_1's. Decoding: greedy steps after a prompt of 16 "
+        "tokens; prefill: 512 tokens read at once.",
     ),
     "15m": (
         "A 15M Llama",
@@ -33,6 +33,20 @@ _TITLES = {
         "Matrix products in f32",
         "rows × outputs × inputs, beside numpy's OpenBLAS and PyTorch's oneDNN, which has its "
         "weights reordered beforehand as ours are.",
+    ),
+    "q8r": (
+        "Sums over whole rows: q8r",
+        "The kernel alone (inputs rounded beforehand), rows × outputs × inputs from the cache, "
+        "beside the level's raw multiply-adds of int8 on operands in registers, and beside q8; and "
+        "a prompt of the 135M shape as q8r, q8rh and q8. Encoders and translators as q8r: their "
+        "own sections.",
+    ),
+    "q4m": (
+        "Four bits with a minimum: q4m",
+        "Kernels in bytes of weights a second, from the cache (rows × outputs × inputs); and "
+        "SmolLM2-135M-Instruct from its published Q4_1 file, converted without a flag, beside "
+        "llama.cpp on that file: 48 greedy steps after a prompt of 16 tokens, a prompt of 512, "
+        "and the files' sizes.",
     ),
     "translator": (
         "Translators",
@@ -154,7 +168,7 @@ def section(result: Answer) -> list[str]:
     title, text = _TITLES.get(result["name"], (result["name"], ""))
     facts = [
         f"{result['date']}, {result['seconds']:.0f} s, commit {result['commit']}, load "
-        f"{result['load'][0]:.1f} before and {result['load'][1]:.1f} after"
+        f"{result['load'][0]:.1f} before and {result['load'][1]:.1f} after; {result['machine']}"
     ]
     if result["load"][0] > 1:
         facts.append(

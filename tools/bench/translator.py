@@ -15,7 +15,7 @@ noted.
   resident  the most that the process has held; ours beside its file, its arena and 3 MB too
 
 The row `translators` takes more sentences, and one of width 1024 with 12 + 12 layers too; --lines,
---shapes, --types and --text say of what it is made.
+--shapes and --text say of what it is made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.common import OURS, ROOT, Engines, Results, Worker, at_threads, command, peer
+from bench.common import OURS, ROOT, Engines, Results, Worker, at_threads, command, peer, types_of
 from bench.models import CT2_TYPES, beside
 from bench.peers import token
 from phasor.files import replacing, write_text
@@ -45,6 +45,7 @@ PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4
 LENGTH = 24  # new tokens of a sentence
 TYPES = ("f32", "q8", "q8r")
+TEXT = ROOT / "tools" / "bench" / "sentences.txt"
 VOCABULARY = 32000  # of random weights
 SHIPPED = ROOT / "models" / "zh-en.phasor"
 SHAPES = {"d512": (512, 6), "d1024": (1024, 12)}  # width, layers of each stack
@@ -274,10 +275,10 @@ def export_peer(folder: Path, compute: str, f: PhasorFile) -> None:
 class Load(NamedTuple):
     """What a model is asked: of `lines` sentences, of which `alone` one at a time too."""
 
+    types: tuple[str, ...]
     lines: int = BATCH
     alone: int = BATCH
-    types: tuple[str, ...] = TYPES
-    text: Path = ROOT / "tools" / "bench" / "sentences.txt"
+    text: Path = TEXT
     aims: dict[int, float] | None = None  # by threads, of each figure; else AIMS
 
 
@@ -387,13 +388,15 @@ def measure(args: Any, results: Results, name: str, load: Load) -> None:
 
 
 def row_translator(args: Any, results: Results) -> None:
-    measure(args, results, "d512", Load(alone=6))
+    types = types_of(args, TYPES)
+    measure(args, results, "d512", Load(types, alone=6))
     if SHIPPED.exists():
-        measure(args, results, "shipped", Load())
+        measure(args, results, "shipped", Load(types))
 
 
 def row_translators(args: Any, results: Results) -> None:
-    load = Load(types=tuple(args.types), text=args.text.absolute(), aims={1: 1.2, 2: 1.5})
+    types = types_of(args, TYPES, ("f32", "q8r"))
+    load = Load(types, text=args.text.absolute(), aims={1: 1.2, 2: 1.5})
     for name in args.shapes:
         lines = args.lines if name == "shipped" else min(args.lines, 300)
         measure(args, results, name, load._replace(lines=lines, alone=lines))
@@ -410,6 +413,4 @@ def arguments(options: argparse.ArgumentParser) -> None:
     )
     names = ("shipped", *SHAPES)
     group.add_argument("--shapes", nargs="+", choices=names, default=list(names))
-    group.add_argument("--types", nargs="+", choices=TYPES, default=["f32", "q8r"])
-    text = Load().text
-    group.add_argument("--text", type=Path, default=text, help="sentences, again and again")
+    group.add_argument("--text", type=Path, default=TEXT, help="sentences, again and again")

@@ -1,12 +1,15 @@
-# Speed and memory beside the peers, in an environment of its own. ROWS="decode 15m" measures a part, RUNS=3 is quicker, PAGE= leaves the page as it is.
+# Speed and memory beside the peers, in an environment of its own. ROWS="decode 15m" measures a part, RUNS=3, THREADS=1 and TYPES='q8 q8r' are quicker,
+# GGUF= is SmolLM2's Q4_1 file where its package is not installed, PAGE= leaves the page as it is.
 PAGE ?= docs/performance.md
 .PHONY: bench bench-encoder
 BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_linear $(OUT)/bench_step $(OUT)/phasor-static $(OUT)/c-translate-static $(OUT)/c-translate-small $(OUT)/bench_translator $(OUT)/bench_encoder
 HAS_MUSL := $(shell command -v $(MUSL_GCC) 2>/dev/null)
+BENCH_PART = $(if $(TYPES),--types $(TYPES)) $(if $(THREADS),--threads $(THREADS))
+BENCH_SHORTER = $(if $(RUNS),--runs $(RUNS)) $(BENCH_PART)
 STATIC_CC := $(if $(HAS_MUSL),$(MUSL_GCC),$(CC))
 BENCH_PROGRAMS += $(if $(HAS_MUSL),$(OUT)/phasor-small $(OUT)/phasor-smaller)
 bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
-	PYTHONPATH=tools .venv-bench/bin/python -m bench $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
+	PYTHONPATH=tools .venv-bench/bin/python -m bench $(ROWS) --build $(OUT) $(BENCH_SHORTER) $(if $(GGUF),--gguf $(GGUF)) $(if $(PAGE),--page $(PAGE))
 
 # What the programs weigh with everything in them: with musl where its tools are, else with the system's C library.
 ifneq ($(HAS_MUSL),)
@@ -37,9 +40,9 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	@touch $@
 
 # A sentence encoder in more lengths and beside more engines than the part "encoder" of bench has.
-# MODEL_DIRECTORY: another than all-MiniLM-L6-v2.
+# MODEL_DIRECTORY: another than all-MiniLM-L6-v2. THREADS=1, TYPES=q8rh: a part of it.
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
-	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(if $(RUNS),--runs $(RUNS)) \
+	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(BENCH_SHORTER) \
 	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page docs/performance-encoder.md
 
 # Three translators with more sentences than the part "translator" of bench has, beside CTranslate2. LINES=10000 TEXT=file SHAPES=shipped: other
@@ -47,5 +50,5 @@ bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
 .PHONY: bench-translators
 bench-translators: .venv-bench/ready all $(OUT)/bench_translator
 	PYTHONPATH=tools .venv-bench/bin/python -m bench translators --build $(OUT) --runs $(if $(RUNS),$(RUNS),1) $(if $(LINES),--lines $(LINES)) \
-	  $(if $(TEXT),--text $(TEXT)) $(if $(SHAPES),--shapes $(SHAPES)) $(if $(TYPES),--types $(TYPES)) $(if $(THREADS),--threads $(THREADS)) \
+	  $(if $(TEXT),--text $(TEXT)) $(if $(SHAPES),--shapes $(SHAPES)) $(BENCH_PART) \
 	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),docs/performance-translators.md)

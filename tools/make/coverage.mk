@@ -13,7 +13,7 @@ COV_TESTS := $(filter-out tests/cpp/test_kernels% $(patsubst %,tests/cpp/test_%.
 COV_FLAGS := -std=c++17 -O2 -DNDEBUG $(NUMERIC) -Iinclude $(WARN) -fno-exceptions -fno-rtti
 # Some tests have threads: counts of them that are not atomic are lost, and a direction seems taken that is not.
 COV_SEE   := -fprofile-instr-generate -fprofile-update=atomic -fcoverage-mapping
-COV_TEST_FLAGS := -std=c++17 -O1 -DNDEBUG $(NUMERIC) -Iinclude -Wno-deprecated-declarations -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS)
+COV_TEST_FLAGS := -std=c++17 -O1 -DNDEBUG $(NUMERIC) -Iinclude -Wno-deprecated-declarations -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD)
 COV_OBJ   := $(COV_SEEN:%.cpp=$(COV_OUT)/seen/%.o) $(COV_CORE:%.cpp=$(COV_OUT)/core/%.o) $(COV_TESTS:%.cpp=$(COV_OUT)/obj/%.o)
 
 # Long ones that take no branch that the others do not; damaged bytes would hide that a check has no test of its own.
@@ -25,7 +25,7 @@ coverage:
 	@python3 tools/make/coverage.py $(COV_OUT)
 
 $(COV_OUT)/tests: $(COV_OBJ) $(COV_KERNELS)
-	$(call short,LINK)$(COV_CXX) -fprofile-instr-generate $(THREADS) -o $@ $^
+	$(call short,LINK)$(COV_CXX) -fprofile-instr-generate $(PTHREAD) -o $@ $^
 $(COV_OUT)/tests.profdata: $(COV_OUT)/tests
 	GENERATED=500 LLVM_PROFILE_FILE=$(COV_OUT)/tests.profraw $(COV_OUT)/tests --test-case-exclude=$(COV_WITHOUT)
 	llvm-profdata-$(COV_LLVM) merge -o $@ $(COV_OUT)/tests.profraw

