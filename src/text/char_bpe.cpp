@@ -10,9 +10,6 @@
 namespace phasor::pieces {
 namespace {
 
-constexpr uint32_t kNotAsked = 0xFFFFFFFEu;
-constexpr uint32_t kAscii = 128;
-
 const char* check(Tokenizer* t, SectionReader* s) {
   const uint32_t extra = s->u32(112);
   if ((t->flags & kWordEnds) != 0 ? (t->flags & ~(kWordEnds | kMergeIndex)) != 0 : extra != 0)
@@ -28,7 +25,9 @@ const char* check(Tokenizer* t, SectionReader* s) {
   return check_merges(*t);
 }
 
-uint64_t scratch(const Tokenizer&, uint64_t limit) { return 4 * kAscii + merges_scratch(limit); }
+uint64_t scratch(const Tokenizer&, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(limit);
+}
 
 // A space becomes ▁, and one goes before the text where the section says so; bytes that are not
 // UTF-8 stay.
@@ -46,23 +45,6 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   return output.result();
 }
 
-// The model's piece of one character, or kNoToken. What was found for ASCII is kept.
-struct Alphabet {
-  const Tokenizer& t;
-  uint32_t* ascii;  // (kAscii)
-
-  uint32_t look(const unsigned char* text, size_t bytes) const {
-    return find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
-  }
-  uint32_t find(const unsigned char* text, size_t bytes) const {
-    if (*text >= kAscii) return look(text, bytes);
-    uint32_t& known = ascii[*text];
-    if (known == kNotAsked)
-      known = *text == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
-    return known;
-  }
-};
-
 // The bytes of the white space that a text begins with.
 uint32_t white_space(const Tokenizer& t, const unsigned char* text, size_t bytes) {
   const Char c = char_at(text, bytes);
@@ -72,7 +54,7 @@ uint32_t white_space(const Tokenizer& t, const unsigned char* text, size_t bytes
 // Words between white space; a word takes a line feed that is right behind it. A word's characters
 // are pieces, the last one with a space behind it.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  Word word(t, s.scratch + 4 * kAscii, s.limit);
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit);
   const auto piece = [&t](const unsigned char* text, size_t bytes) {
     const uint32_t id =
         find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
@@ -110,10 +92,8 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   if (prefix) s.writable[-1] = ' ';
   const unsigned char* const text = s.text - prefix;
   const size_t n = s.bytes + prefix;
-  const Alphabet alphabet{t, reinterpret_cast<uint32_t*>(s.scratch)};
-  for (uint32_t i = 0; i < kAscii; ++i) alphabet.ascii[i] = kNotAsked;
-  work(kAscii);
-  Word word(t, s.scratch + 4 * kAscii, s.limit);
+  const Alphabet alphabet(t, s.scratch);
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit);
   bool after_space = true, after_unknown = false;  // a word is not cut behind a space
   for (size_t at = 0; at < n;) {
     work();

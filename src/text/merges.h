@@ -104,4 +104,34 @@ inline uint64_t merges_scratch(uint64_t limit) {
   return 14 * limit;  // u32 id, u32 rank, u32 winner, u16 length
 }
 
+// The model's pieces of single characters. What was found for ASCII is kept.
+class Alphabet {
+ public:
+  static constexpr size_t kScratch = 4 * 128;  // bytes, aligned to 4
+
+  Alphabet(const Tokenizer& t, unsigned char* scratch)
+      : t_(t), ascii_(reinterpret_cast<uint32_t*>(scratch)) {
+    for (uint32_t i = 0; i < kAscii; ++i) ascii_[i] = kNotAsked;
+    work(kAscii);
+  }
+  // The piece of the character at `text`, a space being ▁, or kNoToken.
+  uint32_t find(const unsigned char* text, size_t bytes) const {
+    if (*text >= kAscii) return look(text, bytes);
+    uint32_t& known = ascii_[*text];
+    if (known == kNotAsked)
+      known = *text == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
+    return known;
+  }
+
+ private:
+  static constexpr uint32_t kNotAsked = 0xFFFFFFFEu, kAscii = 128;
+
+  uint32_t look(const unsigned char* text, size_t bytes) const {
+    return find_where(t_, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
+  }
+
+  const Tokenizer& t_;
+  uint32_t* ascii_;  // (kAscii)
+};
+
 }  // namespace phasor::pieces

@@ -1,9 +1,11 @@
-// The unigram model as the tokenizers package does it (XLM-RoBERTa and others): SentencePiece's
-// map, cluster by cluster; words that begin with ▁; and of each the segmentation of the highest
-// total score (Viterbi; Kudo 2018, 3.2), in the order of arithmetic and with the ties of the
-// package, in double. Includes the tokenizer's own headers only; never allocates.
+// SentencePiece's models as the tokenizers package does them (XLM-RoBERTa, NLLB and others):
+// SentencePiece's map, cluster by cluster; words that begin with ▁. Of the unigram model each word
+// is the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the order of
+// arithmetic and with the ties of the package, in double; of BPE what merging its characters
+// leaves. Includes the tokenizer's own headers only; never allocates.
 #include "chars.h"
 #include "clusters.h"
+#include "merges.h"
 #include "normalizer.h"
 #include "package.h"
 #include "viterbi.h"
@@ -17,11 +19,22 @@ constexpr uint32_t kSyllable = 1u << 9;  // a class: the first map makes jamo of
 // The unit of the trie where the walks of the map that goes first begin; 0: there is none.
 uint32_t first_map(const Tokenizer& t) { return t.word_chars; }
 
-const char* check(Tokenizer* t, SectionReader* s) {
-  if (const char* const wrong = check_package(t, s, 8 * (uint64_t{t->pieces} + 1))) return wrong;
+// What both models have; `own` bytes are the model's.
+const char* check_words(Tokenizer* t, SectionReader* s, uint64_t own) {
+  if (const char* const wrong = check_package(t, s, own)) return wrong;
   const uint32_t root = first_map(*t);
   if (root != 0 && (root >= s->u32(24) / 4 || is_value(u32_at(t->trie, root))))
     return "the normaliser's first map begins outside its trie";
+  return nullptr;
+}
+
+const char* check_merged(Tokenizer* t, SectionReader* s) {
+  if (const char* const wrong = check_words(t, s, merges_bytes(*t, *s))) return wrong;
+  return check_merges(*t);
+}
+
+const char* check_unigram(Tokenizer* t, SectionReader* s) {
+  if (const char* const wrong = check_words(t, s, 8 * (uint64_t{t->pieces} + 1))) return wrong;
   // A score is finite, and not so large that the sum of a text is not.
   for (uint32_t id = 0; id <= t->pieces; ++id) {
     const uint32_t high = u32_at(t->model_data, 2 * size_t{id} + 1);
@@ -162,7 +175,7 @@ double score(const Tokenizer& t, uint32_t id) {
   return value;
 }
 
-struct Words {
+struct UnigramWords {
   const Tokenizer& t;
   IdSink* out;
   double* best;      // (ring_slots) score of the best segmentation that ends here
@@ -201,6 +214,28 @@ struct Words {
   }
 };
 
+struct MergedWords {
+  const Tokenizer& t;
+  IdSink* out;
+  Alphabet alphabet;
+  Word word;
+
+  // Neighbours that are unknown are one symbol where the section says so.
+  void put(const unsigned char* text, size_t bytes) {
+    bool after_unknown = false;
+    for (size_t at = 0; at < bytes;) {
+      const uint32_t size = char_at(text + at, bytes - at).bytes;
+      const uint32_t id = alphabet.find(text + at, size);
+      const bool unknown = id == kNoToken;
+      if (!unknown || !after_unknown || (t.flags & kFuseUnknown) == 0)
+        word.add(unknown ? t.unknown : id);
+      after_unknown = unknown;
+      at += size;
+    }
+    word.finish(out);
+  }
+};
+
 // What a word begins with, or what ends one.
 struct Mark {
   size_t bytes;    // 0: none is here
@@ -221,15 +256,9 @@ Mark mark_at(const Tokenizer& t, const unsigned char* text, size_t n) {
   return split && (classes(t, c.code) & kSpace) != 0 ? Mark{c.bytes, true} : Mark{0, false};
 }
 
-uint64_t scratch(const Tokenizer& t, uint64_t limit) {
-  return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
-         + 2 * (limit + 1);     // u16 length
-}
-
-void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  unsigned char* const aligned = s.scratch + (8 - reinterpret_cast<uintptr_t>(s.scratch) % 8) % 8;
-  Words words{t, out, reinterpret_cast<double*>(aligned),
-              reinterpret_cast<uint16_t*>(aligned + 8 * static_cast<size_t>(ring_slots(t)))};
+// Gives `words` the words of a stretch, in their order.
+template <class Words>
+void cut(const Tokenizer& t, Words* words, const Stretch& s) {
   const bool prefix = (t.flags & kAddDummyPrefix) != 0, only_first = (t.flags & kPrefixFirst) != 0;
   unsigned char* const text = s.writable;
   const size_t n = s.bytes;
@@ -241,7 +270,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
     begin = at - 3;
   };
   const auto close = [&](unsigned char* at) {
-    if (begin != nullptr) words.put(begin, static_cast<size_t>(at - begin));
+    if (begin != nullptr) words->put(begin, static_cast<size_t>(at - begin));
     begin = nullptr;
   };
   for (size_t at = 0; at < n;) {
@@ -259,6 +288,28 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   close(text + n);
 }
 
+uint64_t unigram_scratch(const Tokenizer& t, uint64_t limit) {
+  return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
+         + 2 * (limit + 1);     // u16 length
+}
+
+void encode_unigram(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  unsigned char* const aligned = s.scratch + (8 - reinterpret_cast<uintptr_t>(s.scratch) % 8) % 8;
+  UnigramWords words{t, out, reinterpret_cast<double*>(aligned),
+                     reinterpret_cast<uint16_t*>(aligned + 8 * static_cast<size_t>(ring_slots(t)))};
+  cut(t, &words, s);
+}
+
+uint64_t merged_scratch(const Tokenizer&, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(limit);
+}
+
+void encode_merged(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  MergedWords words{t, out, Alphabet(t, s.scratch),
+                    Word(t, s.scratch + Alphabet::kScratch, s.limit)};
+  cut(t, &words, s);
+}
+
 // ▁ is a space, and in the first token nothing.
 void decode(const Tokenizer& t, TextSink* sink, Row r) {
   Span text;
@@ -268,19 +319,37 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
   sink->put_spaces(text.text, text.bytes, drop);
 }
 
-}  // namespace
-
-extern constexpr TokenizerModel kMetaspace = [] {
+// What both models are to the rest.
+constexpr TokenizerModel either() {
   TokenizerModel m{};
   m.flags = kAddDummyPrefix | kPrefixFirst | kSplitAtSpace | kStripRight | kMergeSpaces |
             kMergeToSpace | kDropFirstPrefix | kStripFirst | kMergeFirst;
   m.other_number = true;
-  m.marks = kAnyMarks;
-  m.check = check;
-  m.scratch = scratch;
   m.normalize = normalize;
-  m.encode = encode;
   m.decode = decode;
+  return m;
+}
+
+}  // namespace
+
+extern constexpr TokenizerModel kMetaspace = [] {
+  TokenizerModel m = either();
+  m.marks = kAnyMarks;
+  m.check = check_unigram;
+  m.scratch = unigram_scratch;
+  m.encode = encode_unigram;
+  return m;
+}();
+
+extern constexpr TokenizerModel kMetaspaceBpe = [] {
+  TokenizerModel m = either();
+  m.merges = true;
+  m.flags |= kFuseUnknown | kMergeIndex;
+  m.marks = kOfModel;
+  m.longest_piece = kLongestPiece;  // no search begins anew at every character
+  m.check = check_merged;
+  m.scratch = merged_scratch;
+  m.encode = encode_merged;
   return m;
 }();
 

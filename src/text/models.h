@@ -62,7 +62,7 @@ struct TokenizerModel {
 };
 
 extern const TokenizerModel kUnigram, kSentencePieceBpe, kWordList, kWordPiece, kByteBpe,
-    kMetaspace, kCharBpe;
+    kMetaspace, kCharBpe, kMetaspaceBpe;
 
 struct ModelRow {
   const char* word;  // in the build's list of words
@@ -80,7 +80,7 @@ constexpr ModelRow kModels[] = {
     model_row("unigram", false, kUnigram), model_row("sentencepiece-bpe", false, kSentencePieceBpe),
     model_row("words", false, kWordList),  model_row("wordpiece", true, kWordPiece),
     model_row("byte-bpe", true, kByteBpe), model_row("metaspace", true, kMetaspace),
-    model_row("char-bpe", true, kCharBpe),
+    model_row("char-bpe", true, kCharBpe), model_row("metaspace-bpe", true, kMetaspaceBpe),
 };
 constexpr uint32_t kModelCount = sizeof kModels / sizeof *kModels;
 

@@ -10,7 +10,8 @@ enum class ModelNumber : uint32_t {
   wordpiece,
   byte_bpe,
   metaspace,
-  char_bpe
+  char_bpe,
+  metaspace_bpe
 };
 
 // The engine's model, or null where the build leaves it out.

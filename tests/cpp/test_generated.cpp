@@ -208,12 +208,21 @@ const TokenizerAxis kTokenizers[] = {
          pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix |
          pieces::kStripFirst | pieces::kMergeFirst,
      true},
+    {ModelNumber::metaspace_bpe, "BPE with Metaspace",
+     pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
+         pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix |
+         pieces::kStripFirst | pieces::kMergeFirst | pieces::kFuseUnknown | pieces::kMergeIndex,
+     true},
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
          pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
          pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds,
      false},
 };
+
+bool has_first_map(const TokenizerAxis& axis) {
+  return axis.model == ModelNumber::metaspace || axis.model == ModelNumber::metaspace_bpe;
+}
 
 void see_tokenizer(Coverage* c, const Tokenizer& t) {
   for (const TokenizerAxis& axis : kTokenizers) {
@@ -222,7 +231,7 @@ void see_tokenizer(Coverage* c, const Tokenizer& t) {
     c->see("tokenizer", name);
     see_flags(c, name, t.flags, axis.flags);
     if (axis.map) c->see(name + " with a map", t.trie != nullptr);
-    if (axis.model == ModelNumber::metaspace) c->see(name + " with a first map", t.word_chars != 0);
+    if (has_first_map(axis)) c->see(name + " with a first map", t.word_chars != 0);
     c->see(name + " without an unknown", t.unknown == kNoToken);
     for (uint32_t id = 0; id < t.pieces; ++id)
       c->see(name + " pieces of type",
@@ -241,8 +250,7 @@ void expect_tokenizers(Coverage* c) {
     if (!is_built(axis.model)) continue;
     c->expect("tokenizer", axis.name);
     if (axis.map) c->expect_both(std::string(axis.name) + " with a map");
-    if (axis.model == ModelNumber::metaspace)
-      c->expect_both(std::string(axis.name) + " with a first map");
+    if (has_first_map(axis)) c->expect_both(std::string(axis.name) + " with a first map");
   }
   for (uint32_t step = 0; is_built(ModelNumber::byte_bpe) && step < pieces::kStepsEnd; ++step)
     if (pieces::known_step(step)) c->expect("pre-tokenizer's step", std::to_string(step));

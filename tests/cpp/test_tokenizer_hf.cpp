@@ -8,8 +8,8 @@ using namespace tokenizer_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace", "composed",
-                                    "characters"};
+constexpr const char* kGoldens[] = {"wordpiece", "bytelevel",  "metaspace",
+                                    "composed",  "characters", "merged"};
 
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16,
                         kRemoved = 32, kPadded = 64, kHangul = 128;
@@ -170,9 +170,37 @@ Parts small_char_bpe() {
   return parts;
 }
 
+// A prefix before each word; neighbours that are unknown are one; the merges have their index.
+Parts small_metaspace_bpe() {
+  Parts p{ModelNumber::metaspace_bpe,
+          1 | 16 | 1024 | 2048,
+          {{"<u>", PieceType::unknown, 1},
+           {"\u2581", PieceType::normal, 1},
+           {"a", PieceType::normal, 1},
+           {"b", PieceType::normal, 1},
+           {"\u2581a", PieceType::normal, 1},
+           {"ab", PieceType::normal, 1},
+           {"<m>", PieceType::control, 0}},
+          0,
+          "?",
+          "",
+          3,
+          0,
+          runs(),
+          {},
+          2,
+          {{"<m>", 6, 2 | 8}}};
+  for (int byte = 0; byte < 256; ++byte) append_u32(&p.model_data, kNoToken);
+  // left, right, rank; then the results
+  for (const std::uint32_t value : {1u, 2u, 1u, 2u, 3u, 0u, 5u, 4u})
+    append_u32(&p.model_data, value);
+  for (const std::uint32_t row : {0u, 0u, 1u, 2u, 2u, 2u, 2u, 2u}) append_u32(&p.model_data, row);
+  return p;
+}
+
 std::vector<Bytes> small_sections() {
   return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram()),
-          build(small_char_bpe())};
+          build(small_char_bpe()), build(small_metaspace_bpe())};
 }
 
 }  // namespace
@@ -322,6 +350,25 @@ TEST_CASE(
   const Tokenizer o = open(other);
   CHECK(encode(o, "a a  a<s>a ") == Ids{3, 2, 3, 6, 2});
   CHECK(decode(o, {3, 3}) == " a a");
+}
+
+TEST_CASE("tokenizer: BPE with Metaspace merges inside words, each with its space") {
+  Parts parts = small_metaspace_bpe();
+  const Bytes section = build(parts);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "ab") == Ids{1, 5});  // the better merge first
+  CHECK(encode(t, "aab a") == Ids{4, 5, 4});
+  CHECK(encode(t, "xya x") == Ids{1, 0, 2, 1, 0});  // no unknown goes over a word's end
+  CHECK(encode(t, "b\xFF\xFF") == Ids{1, 3, 0});
+  CHECK(encode(t, "a <m>  b") == Ids{4, 6, 1, 1, 3});
+  CHECK(decode(t, {4, 5, 1, 0, 4}) == "aab ? a");
+  parts.flags = 2048;
+  const Bytes plain = build(parts);
+  CHECK(encode(open(plain), "xxa") == Ids{0, 0, 2});
+  CHECK(encode(open(plain), "ab a") == Ids{5, 4});
+  refuses(section, 4, 8, "unknown tokenizer flags");
+  refuses(section, 12, kNoToken, "a piece of type unknown is not the unknown id");
+  refuses(section, 112, 1, "the normaliser's first map begins outside its trie");
 }
 
 TEST_CASE("tokenizer: BPE of characters puts a space before the text, or before every stretch") {

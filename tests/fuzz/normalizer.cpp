@@ -26,8 +26,8 @@ struct Golden {
 const std::vector<std::unique_ptr<Golden>>& goldens() {
   static const std::vector<std::unique_ptr<Golden>> all = [] {
     std::vector<std::unique_ptr<Golden>> made;
-    for (const char* name :
-         {"composed", "unigram", "wordpiece", "metaspace", "bytelevel", "bpe", "characters"}) {
+    for (const char* name : {"composed", "unigram", "wordpiece", "metaspace", "bytelevel", "bpe",
+                             "characters", "merged"}) {
       const std::string path = std::string("tests/golden/tokenizers/") + name + ".bin";
       std::FILE* const file = std::fopen(path.c_str(), "rb");
       demand(file != nullptr, "no golden tokenizers: run from the repository's root");

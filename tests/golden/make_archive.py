@@ -29,7 +29,7 @@ from phasor.tokenizers import listed  # noqa: E402
 VERSION = 1
 # A chat model is a decoder of the family "rotary" with two sections that have no type.
 TYPELESS = {"tiny-chat"}
-TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters")
+TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters", "merged")
 
 
 def one_of_each(layers: list[int]) -> list[int]:

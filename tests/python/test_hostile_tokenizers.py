@@ -55,6 +55,9 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
             ('{"type":"Sequence","%s":[' % inside) * count + json.dumps(part) + "]}" * count,
         )
 
+    words = {"type": "Metaspace", "replacement": "\u2581"}
+    meta = {"normalizer": None, "pre_tokenizer": words, "decoder": words, "added_tokens": []}
+    pairs = {"type": "BPE", "vocab": {"a": 0, "<unk>": 1}, "merges": [], "unk_token": "<unk>"}
     return {
         "nested": (DEEP, "nested deeper"),
         "not_json": ("{", "not a JSON object"),
@@ -195,6 +198,26 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
         "unigram_score": (
             with_(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 10**400]]}),
             "model.vocab",
+        ),
+        "pairs_unknown": (
+            with_(model={**pairs, "unk_token": None}, **meta),
+            "model.unk_token null with BPE and Metaspace",
+        ),
+        "pairs_bytes": (
+            with_(model={**pairs, "byte_fallback": True}, **meta),
+            "model.byte_fallback with BPE and Metaspace",
+        ),
+        "pairs_whole": (
+            with_(model={**pairs, "ignore_merges": True}, **meta),
+            "model.ignore_merges with BPE and Metaspace",
+        ),
+        "pairs_words": (
+            with_(model=pairs, **{**meta, "pre_tokenizer": None}),
+            "pre_tokenizer [] with BPE",
+        ),
+        "pairs_normalizer": (
+            with_(model=pairs, **{**meta, "normalizer": {"type": "Nmt"}}),
+            "normalizer Nmt with BPE in this place",
         ),
         "charsmap": (
             with_(

@@ -1,13 +1,13 @@
 """What transformers answers, in either version: a translator between two of its languages, and the
-zero-shot pipeline. test_languages.py and test_zero_shot.py call it, and run this file with the
-newer version first on the path:
+zero-shot pipeline, and the ids of texts. test_languages.py, test_zero_shot.py and
+test_tokenizer_listed.py call it, and run this file with the newer version first on the path:
 
     answers.py JOBS.json
 
-A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, or "zero-shot"; a directory
-that the older version saved; where this one saves the same again; and what is asked, the arguments
-of `Translator.answer` or of `zero_shot`. The answers go to JOBS.answers.json, and the version is
-printed.
+A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-shot" or "ids"; a
+directory that the older version saved (of "ids" a tokenizer's); where this one saves the same
+again; and what is asked, the arguments of `Translator.answer` or of `zero_shot`, or texts. The
+answers go to JOBS.answers.json, and the version is printed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def zero_shot(ask: Any, text: str, labels: str, template: str, each: bool) -> di
     return dict(zip(made["labels"], made["scores"]))
 
 
-def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list[dict]]:
+def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
     """The answers of the newer version, which runs in a process of its own."""
     if not (NEWER / "transformers").is_dir():
         message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
@@ -104,9 +104,12 @@ def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list[dict]]:
     return json.loads(path.with_suffix(".answers.json").read_text())
 
 
-def _answers(job: dict[str, Any]) -> list[dict]:
+def _answers(job: dict[str, Any]) -> list:
     folder, again = job["folder"], job["again"]
     words = transformers.AutoTokenizer.from_pretrained(folder)
+    if job["kind"] == "ids":
+        words.save_pretrained(again)
+        return [words(text, add_special_tokens=False).input_ids for text in job["asks"]]
     if job["kind"] == "zero-shot":
         kind = transformers.AutoModelForSequenceClassification
         model = kind.from_pretrained(folder, dtype=torch.float32)

@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
+from answers import newer_answers
 from test_tokenizer import DATA, Driver, driver  # noqa: F401
 
 from phasor.families import side_tokenizers
@@ -197,6 +198,58 @@ def test_fairseq_numbers(kind, tmp_path, driver):
         assert numbered.fairseq_section(tmp_path / "bare", {}, kind)[0] == section
     more = ["a <mask> b", "<mask>x", "en_XX hello ro_ROx", "eng_Latn a\tzho_Hans ", "<s>a<pad>"]
     compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory) -> Path:
+    """NLLB's files, by each of the older version's classes."""
+    folder = tmp_path_factory.mktemp("merged")
+    train(folder / "spm.model", [text for pair in pairs()[::9] for text in pair], 2500, "bpe")
+    for kind in ("NllbTokenizer", "NllbTokenizerFast"):
+        made = getattr(transformers, kind)(str(folder / "spm.model"))
+        made.save_pretrained(folder / kind)
+    return folder
+
+
+def test_a_tokenizer_json_of_nllb(merged, driver):
+    """Which goes before the other files, as AutoTokenizer has it."""
+    folder = merged / "NllbTokenizerFast"
+    assert {"tokenizer.json", "sentencepiece.bpe.model"} <= {p.name for p in folder.iterdir()}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    section, info = tokenizer_json.build_hf_section(folder)
+    ids = tokenizer.convert_tokens_to_ids(["eng_Latn", "zul_Latn", "<mask>"])
+    assert [info["special"][text] for text in ("eng_Latn", "zul_Latn", "<mask>")] == ids
+    assert (info["prefix"], info["suffix"]) == (ids[:1], [tokenizer.eos_token_id])
+    more = ["a <mask> b", "<mask>x", "eng_Latn a\tzho_Hans ", "<s>a<pad>", " a  b ", "漢漢🙂🙂a🙂"]
+    compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
+
+
+@pytest.mark.parametrize("kind", ["NllbTokenizer", "NllbTokenizerFast"])
+def test_a_tokenizer_json_of_nllb_by_the_newer_version(kind, merged, tmp_path, driver):
+    """It keeps a space at a text's end, which the older one's drops: each directory has the ids of
+    the version that saved it."""
+    lines = [
+        *texts(),
+        "a <mask> b",
+        "<mask>x",
+        "eng_Latn a\tzho_Hans ",
+        " a  b ",
+        "漢漢🙂🙂a🙂",
+        "a ",
+    ]
+    again = tmp_path / "again"
+    job = {"kind": "ids", "folder": str(merged / kind), "again": str(again), "asks": lines}
+    (want,) = newer_answers(tmp_path, [job])
+    section, _ = tokenizer_json.build_hf_section(again)
+    made = driver.encode(driver.section(section), [line.encode() for line in lines])
+    wrong = [one for one in zip(lines, made, want, strict=True) if one[1] != one[2]]
+    assert not wrong, (len(wrong), wrong[:3])
+    older = transformers.AutoTokenizer.from_pretrained(merged / "NllbTokenizerFast")
+    ids = [older(line, add_special_tokens=False).input_ids for line in lines[:600] + lines[-1:]]
+    other = [
+        line for line, a, b in zip(lines[:600] + lines[-1:], ids, want[:600] + want[-1:]) if a != b
+    ]
+    assert other == ["a "]
 
 
 @pytest.mark.parametrize("codes", ["base", "multi"])

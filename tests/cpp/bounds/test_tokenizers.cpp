@@ -12,8 +12,8 @@ using namespace bound_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"unigram",   "bpe",      "wordpiece", "bytelevel",
-                                    "metaspace", "composed", "characters"};
+constexpr const char* kGoldens[] = {"unigram",   "bpe",      "wordpiece",  "bytelevel",
+                                    "metaspace", "composed", "characters", "merged"};
 constexpr std::size_t kBytes = 4096;
 
 using Text = std::function<std::string(std::size_t)>;
@@ -175,7 +175,8 @@ Parts packaged(ModelNumber model, std::uint32_t flags) {
     p.pieces.push_back({kNearly, PieceType::normal, 1});
     for (std::size_t i = 0; i <= p.pieces.size(); ++i) append_f64(&p.model_data, -1.0);
   }
-  if (model == ModelNumber::byte_bpe || model == ModelNumber::char_bpe) {
+  if (model == ModelNumber::byte_bpe || model == ModelNumber::char_bpe ||
+      model == ModelNumber::metaspace_bpe) {
     for (std::uint32_t byte = 0; byte < 256; ++byte) append_u32(&p.model_data, byte == 'a' ? 1 : 0);
     p.expansion = model == ModelNumber::byte_bpe ? 1 : 3;
   }
@@ -258,8 +259,9 @@ TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
 }
 
 TEST_CASE("bounds: pieces and added tokens that nearly begin everywhere") {
-  for (const ModelNumber model : {ModelNumber::wordpiece, ModelNumber::byte_bpe,
-                                  ModelNumber::metaspace, ModelNumber::char_bpe}) {
+  for (const ModelNumber model :
+       {ModelNumber::wordpiece, ModelNumber::byte_bpe, ModelNumber::metaspace,
+        ModelNumber::char_bpe, ModelNumber::metaspace_bpe}) {
     const std::string what = std::to_string(static_cast<int>(model));
     const Bytes plain = build(packaged(model, 0));
     check_both_ways(open(plain), what + ", a's", of("a"));
@@ -396,7 +398,8 @@ TEST_CASE("bounds: what would take longer is refused") {
     if (model == ModelNumber::wordpiece) p.model_data.clear();
     CHECK(why_not(build(p)) == "a piece is empty or too long");
   }
-  for (const ModelNumber model : {ModelNumber::byte_bpe, ModelNumber::char_bpe}) {
+  for (const ModelNumber model :
+       {ModelNumber::byte_bpe, ModelNumber::char_bpe, ModelNumber::metaspace_bpe}) {
     p = packaged(model, 0);
     // merged from its parts, never searched for
     p.pieces.push_back({std::string(32767, 'c'), PieceType::normal, 1});

@@ -439,16 +439,24 @@ Section metaspace(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.steps = {1};
+  const bool merges = model == ModelNumber::metaspace_bpe;
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace |
                              pieces::kStripRight | pieces::kMergeSpaces | pieces::kMergeToSpace |
-                             pieces::kDropFirstPrefix | pieces::kStripFirst | pieces::kMergeFirst);
+                             pieces::kDropFirstPrefix | pieces::kStripFirst | pieces::kMergeFirst |
+                             (merges ? pieces::kFuseUnknown | pieces::kMergeIndex : 0));
   s.unknown = 0;
   texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   special_pieces(c, &texts);
+  const uint32_t first = static_cast<uint32_t>(s.pieces.size());
   for (uint32_t i = c->between(1, 20); i > 0; --i)
-    texts.add(any_word(c, 3), PieceType::normal, pieces::kOfModel);
-  for (std::size_t i = 0; i <= s.pieces.size(); ++i)
-    put_f64(&s.model_data, -double(c->below(4000)) / 256);
+    texts.add(merges ? c->of(letters()) : any_word(c, 3), PieceType::normal, pieces::kOfModel);
+  if (merges) {
+    const std::vector<Merge> found = any_merges(c, &s, &texts, first);
+    write_merges(&s, std::vector<uint32_t>(256, kNoToken), found);
+  } else {
+    for (std::size_t i = 0; i <= s.pieces.size(); ++i)
+      put_f64(&s.model_data, -double(c->below(4000)) / 256);
+  }
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
@@ -513,7 +521,7 @@ constexpr Kind kKinds[] = {
     {ModelNumber::unigram, sentencepiece}, {ModelNumber::bpe, sentencepiece},
     {ModelNumber::words, word_list},       {ModelNumber::wordpiece, wordpiece},
     {ModelNumber::byte_bpe, byte_bpe},     {ModelNumber::metaspace, metaspace},
-    {ModelNumber::char_bpe, char_bpe},
+    {ModelNumber::char_bpe, char_bpe},     {ModelNumber::metaspace_bpe, metaspace},
 };
 
 }  // namespace

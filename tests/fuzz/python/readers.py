@@ -57,6 +57,7 @@ READERS = {
         "tokenizers/models/byte_bpe.py",
         "tokenizers/models/char_bpe.py",
         "tokenizers/models/metaspace.py",
+        "tokenizers/models/metaspace_bpe.py",
         "tokenizers/first_map.py",
         "tokenizers/models/unigram.py",
         "tokenizers/models/wordpiece.py",

@@ -216,6 +216,41 @@ def train_characters():
     return tokenizer
 
 
+def train_merged():
+    """As transformers converts NLLB; the map of characters is that of unigram.model."""
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
+
+    from phasor.tokenizers.sentencepiece import read_model_proto
+
+    charsmap = read_model_proto((HERE / "unigram.model").read_bytes())["charsmap"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Precompiled(charsmap),
+            normalizers.Strip(left=False, right=True),
+            normalizers.Replace(Regex(" {2,}"), "\u2581"),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=special, limit_alphabet=300, show_progress=False
+    )
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=True)])
+    return tokenizer
+
+
 def without_byte_tokens(spec: str) -> str:
     """The trainer makes added tokens of the pieces of bytes."""
     import json
@@ -232,6 +267,7 @@ TRAINERS = {
     "metaspace": train_unigram,
     "composed": train_composed,
     "characters": train_characters,
+    "merged": train_merged,
 }
 
 

@@ -1,5 +1,5 @@
-"""What byte-pair encoding of bytes and of characters share in Hugging Face's `tokenizers`: the
-merges, the fields of the model, which of the two a tokenizer.json has.
+"""What the kinds of byte-pair encoding share in Hugging Face's `tokenizers`: the merges, the fields
+of the model, which of the kinds a tokenizer.json has.
 """
 
 from __future__ import annotations
@@ -93,6 +93,10 @@ def model_of(spec: dict) -> dict:
         if model.get(name):
             refuse(f"model.{name} {model[name]!r}")
     return model
+
+
+def is_metaspace(spec: dict) -> bool:
+    return types_of(spec, "decoder", "decoders") == ["Metaspace"]
 
 
 def is_byte_level(spec: dict) -> bool:

@@ -1,5 +1,5 @@
 """Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers`
-(docs/format.md, TOKENIZER, models 4 to 7).
+(docs/format.md, TOKENIZER, models 4 to 8).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
 the `tokenizers` package. Where a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with

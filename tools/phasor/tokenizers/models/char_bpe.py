@@ -6,6 +6,7 @@ from phasor.tokenizers.classes import SPACE, class_runs
 from phasor.tokenizers.json_parts import META, member, metaspace, refuse, steps
 from phasor.tokenizers.merges import (
     is_byte_level,
+    is_metaspace,
     merge_pairs,
     model_of,
     put_merges,
@@ -108,7 +109,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
 
 
 def takes(spec: dict) -> bool:
-    return not is_byte_level(spec)
+    return not is_byte_level(spec) and not is_metaspace(spec)
 
 
 MODEL = Model(7, "bpe", json_type="BPE", takes=takes, from_json=from_json)

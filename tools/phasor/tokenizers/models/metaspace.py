@@ -1,4 +1,5 @@
-"""Unigram of Hugging Face's `tokenizers` with Metaspace (6): XLM-RoBERTa and others."""
+"""Unigram of Hugging Face's `tokenizers` with Metaspace (6): XLM-RoBERTa and others; and what BPE
+with Metaspace has of it."""
 
 from __future__ import annotations
 
@@ -50,10 +51,10 @@ def _words(spec: dict) -> int:
     found = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
     kinds = [step.get("type") for step in found]
     if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        refuse(f"pre_tokenizer {kinds} with Unigram")
+        refuse(f"pre_tokenizer {kinds} with {spec['model']['type']}")
     scheme, split = metaspace(found[-1], "pre_tokenizer")
     if not split:
-        refuse("pre_tokenizer.split False with Unigram")
+        refuse(f"pre_tokenizer.split False with {spec['model']['type']}")
     if scheme == "first" and len(found) > 1:
         refuse("pre_tokenizer.prepend_scheme first behind WhitespaceSplit")
     return (
@@ -65,7 +66,7 @@ def _words(spec: dict) -> int:
 def _decoder(spec: dict) -> int:
     decoder = spec.get("decoder") or {}
     if decoder.get("type") != "Metaspace":
-        refuse(f"decoder {decoder.get('type')} with Unigram")
+        refuse(f"decoder {decoder.get('type')} with {spec['model']['type']}")
     return 0 if metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
 
 
@@ -136,7 +137,7 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int, Fi
                 flags |= MERGE_SPACES | MERGE_TO_SPACE
             place = 3
         else:
-            refuse(f"normalizer {kind} with Unigram in this place")
+            refuse(f"normalizer {kind} with {spec['model']['type']} in this place")
     return trie, strings, flags, first
 
 
@@ -176,18 +177,25 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     if ids[unknown] != model["unk_id"]:
         refuse(f"model.unk_id of a piece {unknown!r} that is there twice")
     section.put_unknown(model["unk_id"], unknown, str.encode)
-    section.flags = _words(spec) | _decoder(spec)
+    put_words(section, spec)
+    rest = np.zeros(vocabulary.count() - len(scores))
+    section.model_data = (
+        np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
+    )
+    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
+
+
+def put_words(section: PackageSection, spec: dict) -> None:
+    """What comes before the model and behind it: the normaliser, the pre-tokenizer, the decoder,
+    and the added tokens."""
+    section.flags |= _words(spec) | _decoder(spec)
     trie, strings, more, first = _normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
     section.flags |= more
     put_map(section, trie, strings)
     put_first_map(section, first)
     if section.expansion > 255:
         raise TokenizerError("the normaliser's map: a rule expands too much")
-    rest = np.zeros(vocabulary.count() - len(scores))
-    section.model_data = (
-        np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
-    )
-    bits, clusters = {"space": SPACE, **vocabulary.word_class()}, []
+    bits, clusters = {"space": SPACE, **section.vocabulary.word_class()}, []
     if trie:
         bits.update({name: number << BREAK_BIT for name, number in BREAKS.items()})
         clusters = [
@@ -197,8 +205,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     if first.decomposes:
         clusters.append((SYLLABLE, of_ranges([HANGUL])))
     section.runs = class_runs(bits, clusters)
-    section.added = vocabulary.rows(_normalized(section, first))
-    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
+    section.added = section.vocabulary.rows(_normalized(section, first))
 
 
 def _normalized(section: Section, first: FirstMap) -> Text:
