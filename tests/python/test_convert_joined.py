@@ -1,6 +1,6 @@
-"""Directories of an EncoderDecoderModel: what the converter takes from them and what it refuses,
-without the library that saves them (tests/reference/test_families_translators.py compares with
-it)."""
+"""Directories of an EncoderDecoderModel, and of its decoder alone: what the converter takes from
+them and what it refuses, without the library that saves them (test_families_translators.py and
+test_states.py of tests/reference compare with it)."""
 
 from __future__ import annotations
 
@@ -166,3 +166,73 @@ def test_a_decoder_of_another_vocabulary_gives_ids(tmp_path):
     save_file(held, folder / "model.safetensors")
     d = PhasorFile(converted(folder)).descriptor
     assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (3, 0)
+
+
+# ---- A decoder alone
+
+
+def test_a_decoder_alone_takes_states(tmp_path, phasor):
+    path = converted(T.write_alone(tmp_path / "m", FILES), "--phasor", str(phasor))
+    subprocess.run([phasor, "verify", path], capture_output=True, check=True)
+    model, _ = convert.read_source(tmp_path / "m", None, [])
+    assert any("--embeddings FILE.npy" in note for note in model.notes)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (0, 3)
+    assert d["target"]["embedding_shared"] and d["encoder"]["layers"] == [0, 0]
+    assert [kind["cross"] for kind in d["kinds"]] == [0, 1]
+    assert d["target"]["decoder_start"] == 3 and not d["source"]["suffix"]
+    states = np.random.default_rng(3).normal(0, 1, (5, T.WIDTH)).astype("<f4")
+    np.save(tmp_path / "s.npy", states)
+    argv = [phasor, "run", path, "--quiet", "-n", "6", "--embeddings", tmp_path / "s.npy"]
+    ids = subprocess.run([*argv, "--print-ids"], capture_output=True, text=True, check=True).stdout
+    model = Reference(PhasorFile(path))
+    want = [3]
+    while len(want) < 7 and want[-1] != 2 or len(want) == 1:
+        want.append(int(model.decode(want, states.astype("<f8")).logits[-1].argmax()))
+    assert [int(i) for i in ids.split(",")] == want[1:]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout.strip()  # text
+
+
+def test_a_source_of_a_decoder_alone_is_no_text(tmp_path, phasor):
+    path = converted(T.write_alone(tmp_path / "m", FILES))
+    for more in ["ab"], ["ab", "--beam", "2"]:
+        done = subprocess.run([phasor, "run", path, *more], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1
+        assert "the model has no tokenizer for this side: give ids" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--lora", "."], ["--rope-context", "4"], ["--target-lang", "en"]],
+    ids=lambda flags: flags[0],
+)
+def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
+    folder = T.write_alone(tmp_path / "m", FILES)
+    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet", *flags]) == 1
+    said = capsys.readouterr().err
+    assert flags[0] in said and said.count("\n") == 1, said
+
+
+@pytest.mark.parametrize(
+    "more, line",
+    [
+        ({"is_decoder": False}, "is_decoder: False is not built"),
+        ({"bos_token_id": None}, "decoder_start_token_id: is missing, and so is bos_token_id"),
+        ({"something_new": 3}, "something_new: not known"),
+        ({"add_cross_attention": False}, "BertLMHeadModel is not built"),
+        ({"architectures": ["BertModel"]}, "is_decoder: True is not built"),
+    ],
+)
+def test_what_is_no_decoder_alone(more, line, tmp_path):
+    folder = T.write_alone(tmp_path / "m", **more)
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(folder, None, [])
+
+
+def test_a_decoder_alone_lacks_a_tensor(tmp_path):
+    folder, whole = T.write_alone(tmp_path / "m"), T.alone_tensors()
+    for name in whole:
+        save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
+        with pytest.raises(PhasorError, match="missing"):
+            model, _ = convert.read_source(folder, None, [])
+            raise convert.Problems(model.problems())

@@ -1,10 +1,14 @@
 """A decoder with cross-attention that is given an encoder's output, `phasor run --embeddings`,
-against transformers with `encoder_outputs`: logits and greedy tokens of small random models."""
+against transformers with `encoder_outputs`, and of a decoder alone with `encoder_hidden_states`:
+logits and greedy tokens of small random models."""
 
 from __future__ import annotations
 
 import copy
+import json
+import os
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -12,9 +16,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from answers import NEWER
 from transformers.modeling_outputs import BaseModelOutput
 
 from phasor import convert
+from phasor.errors import PhasorError
+from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 
 TOLERANCE, NEW, WIDTH, ROWS = 1e-5, 12, 32, 71
@@ -140,3 +147,144 @@ def test_the_encoders_own_states_give_the_same_bits(made, tmp_path, phasor):
             for way in (source, given)
         )
         assert one == other
+
+
+# ---- A decoder alone
+
+_BERT = {
+    **{"vocab_size": ROWS, "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4},
+    **{"intermediate_size": 37, "max_position_embeddings": 40, "bos_token_id": 3},
+}
+ALONE = {
+    "GPT2LMHeadModel": {
+        **{"vocab_size": ROWS, "n_embd": WIDTH, "n_positions": 40, "n_layer": 2, "n_head": 4},
+        **{"n_inner": 37, "bos_token_id": 3},
+    },
+    "BertLMHeadModel": {**_BERT, "is_decoder": True},
+    "RobertaForCausalLM": {**_BERT, "is_decoder": True, "pad_token_id": 0, "type_vocab_size": 1},
+}
+
+
+def save_again(name: str, folder: Path, out: Path) -> None:
+    """By the newer version."""
+    if not (NEWER / "transformers").is_dir():
+        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
+        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    program = (
+        "import sys, transformers as t\n"
+        f"t.{name}.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])\n"
+        "print(t.__version__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder, out],
+        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.startswith("5."), done.stderr[-2000:]
+
+
+def alone(name: str, folder: Path) -> torch.nn.Module:
+    """A model of ALONE, drawn, and its directory."""
+    kind = getattr(transformers, name)
+    config = kind.config_class(**ALONE[name], eos_token_id=1, add_cross_attention=True)
+    config._attn_implementation = "eager"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind(config)
+    torch.manual_seed(len(name))
+    with torch.no_grad():
+        for part, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * (0.4 if p.dim() > 1 else 0.1))
+            norm = "norm" in part.lower() or ".ln_" in part
+            p.add_(float(norm and part.endswith("weight")))
+    model.eval().save_pretrained(folder)
+    return model
+
+
+def convert_to(source: Path, path: Path) -> Path:
+    read, sections = convert.read_source(source, None, [])
+    convert.convert(read, path, F32, sections, None, quiet=True)
+    return path
+
+
+@pytest.fixture(scope="module", params=ALONE)
+def single(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    model = alone(request.param, folder / "source")
+    return model, folder / "source", convert_to(folder / "source", folder / "m.phasor")
+
+
+def greedy(model: torch.nn.Module, states: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The tokens from the start token on, and the logits of each, in double."""
+    ids, rows = [model.config.bos_token_id], []
+    given = torch.tensor(states).double()[None]
+    with torch.no_grad():
+        while len(ids) <= NEW and (len(ids) == 1 or ids[-1] != model.config.eos_token_id):
+            rows.append(model(torch.tensor([ids]), encoder_hidden_states=given).logits[0, -1])
+            ids.append(int(rows[-1].argmax()))
+    return ids[1:], torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize("positions", [1, 7, 33])
+def test_a_decoder_alone(single, positions, tmp_path, phasor):
+    model, _, path = single
+    double = copy.deepcopy(model).double()
+    rng, seen = np.random.default_rng(positions), set()
+    for _ in range(4):
+        states = rng.normal(0, 1, (positions, WIDTH)).astype("<f4")
+        np.save(tmp_path / "states.npy", states)
+        ids = run(phasor, path, tmp_path / "l.npy", "--embeddings", tmp_path / "states.npy")
+        want, theirs = greedy(double, states)
+        assert ids == want
+        ours = np.load(tmp_path / "l.npy")
+        assert np.abs(ours - theirs).max() / np.ptp(theirs) < TOLERANCE
+        seen.add(tuple(ids))
+    assert len(seen) > 1  # the states make a difference
+
+
+def test_ids_of_a_source_are_rows_of_the_decoders_embedding(single, tmp_path, phasor):
+    model, _, path = single
+    ids = [5, 70, 0, 5, 33]
+    table = model.get_input_embeddings().weight.detach().numpy()
+    np.save(tmp_path / "states.npy", table[ids])
+    given = ["--embeddings", tmp_path / "states.npy"]
+    theirs = run(phasor, path, tmp_path / "a.npy", *given)
+    assert run(phasor, path, tmp_path / "b.npy", "--ids", ",".join(map(str, ids))) == theirs
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+def test_a_decoder_alone_replays_its_vectors(single, phasor):
+    done = subprocess.run([phasor, "verify", single[2]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_decoder_alone_that_the_newer_version_saved(single, tmp_path):
+    model, source, path = single
+    save_again(type(model).__name__, source, tmp_path / "again")
+    theirs, ours = (PhasorFile(p) for p in (convert_to(tmp_path / "again", tmp_path / "m"), path))
+    assert theirs.descriptor | {"model": 0} == ours.descriptor | {"model": 0}
+    assert theirs.entries.keys() == ours.entries.keys()
+    for key in ours.entries:
+        assert np.array_equal(theirs.raw(key), ours.raw(key))
+
+
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        ({"architectures": ["GPT2Model"]}, "architectures: "),
+        (
+            {"model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"]},
+            "add_cross_attention: True is not built",
+        ),
+        ({"is_decoder": 3}, "is_decoder: 3 is not built"),
+        ({"bos_token_id": None, "eos_token_id": 1}, "decoder_start_token_id: is missing, and so"),
+    ],
+)
+def test_what_is_no_such_decoder(change, line, tmp_path):
+    alone("GPT2LMHeadModel", tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(tmp_path, None, [])

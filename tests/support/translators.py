@@ -166,6 +166,36 @@ def write_joined(folder: Path, files: dict[str, bytes] | None = None, **more: An
     return folder
 
 
+def alone_configuration(**more: Any) -> dict[str, Any]:
+    """config.json of its decoder alone."""
+    return {
+        **joined_configuration()["decoder"],
+        "architectures": ["BertLMHeadModel"],
+        "transformers_version": "4.57.6",
+        "bos_token_id": 3,
+        "eos_token_id": 2,
+        **more,
+    }
+
+
+def alone_tensors() -> dict[str, np.ndarray]:
+    start = "decoder."
+    held = joined_tensors().items()
+    return {name.removeprefix(start): value for name, value in held if name.startswith(start)}
+
+
+def write_alone(folder: Path, files: dict[str, bytes] | None = None, **more: Any) -> Path:
+    """Writes the directory of that decoder; `more` goes into its config.json."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(alone_configuration(**more)))
+    save_file(alone_tensors(), folder / "model.safetensors")
+    for name, data in (files or {}).items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
 # ---- Tokenizers
 
 

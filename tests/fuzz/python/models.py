@@ -153,9 +153,22 @@ def _joined(**more: Any) -> Directory:
     return Directory(values, shapes, frozenset(config.asked))
 
 
+ALONE = ("bert", "BertLMHeadModel")  # a decoder with cross-attention
+
+
+def _alone(**more: Any) -> Directory:
+    values = translators.alone_configuration(**more)
+    shapes = {name: value.shape for name, value in translators.alone_tensors().items()}
+    config = Config(Path("config.json"), json.loads(json.dumps(values)))
+    joined.read_alone(Path("m"), config, _zeros(shapes))
+    return Directory(values, shapes, frozenset(config.asked))
+
+
 @functools.cache
 def directory(kind: str, class_name: str, **more: Any) -> Directory:
     """Of a model type and a class of transformers; `more` goes into config.json."""
+    if (kind, class_name) == ALONE:
+        return _alone(**more)
     if kind in joined.FAMILY.types:
         return _joined(**more)
     if any(kind in f.types for f in hugging_face.TRANSLATORS):
@@ -191,4 +204,4 @@ def classes() -> list[tuple[str, str]]:
         out += [(family.types[0], name) for name in names]
         out += [(kind, names[0]) for kind in family.types[1:] if own or len(family.classes) == 1]
     every = (*hugging_face.TRANSLATORS, joined.FAMILY)
-    return out + [(kind, f.classes[0]) for f in every for kind in f.types]
+    return out + [(kind, f.classes[0]) for f in every for kind in f.types] + [ALONE]

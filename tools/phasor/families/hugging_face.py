@@ -257,6 +257,12 @@ def _read(
     rank: embedder.Judge | None,
 ) -> Source:
     folder = where.parent
+    if modules is None and joined.is_alone(values):
+        if rank is not None or context or lora_folder is not None:
+            flags = "--rank-template, --rope-context, --lora"
+            raise PhasorError(f"{flags}: not of a decoder with cross-attention")
+        model = joined.read_alone(path, Config(where, values), opened(folder))
+        return Source(model, path, joined.ALONE)
     family = _family(where, values, modules is not None and not modules.own_class)
     config = Config(where, values, family.defaults, family.newer)
     if modules and isinstance(family, encoder_decoder.Family):

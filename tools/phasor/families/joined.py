@@ -1,5 +1,6 @@
 """EncoderDecoderModel of Hugging Face directories (Rothe et al. 2020): an encoder of one family,
-and a decoder of another that has cross-attention beside what its own table says.
+and a decoder of another that has cross-attention beside what its own table says. And such a decoder
+alone, whose source is what another encoder gives.
 
 Each half is read as the model that it is by itself, from its table in config.json and from the
 tensors below its name; then they become one.
@@ -37,6 +38,8 @@ FAMILY = encoder_decoder.Family(
     adapt=lambda made: None,
     tokenizer="package",
 )
+# A decoder alone: its tokenizer is the target's.
+ALONE = replace(FAMILY, types=(), classes=(), tokenizer="target-package")
 # What only the halves say.
 _HARMLESS = words("vocab_size hidden_size num_hidden_layers num_attention_heads max_length")
 _TARGET = {R.SOURCE: R.TARGET, R.ENCODER: R.DECODER}  # an encoder's tensors as a decoder's
@@ -148,12 +151,13 @@ def _decoder(half: Half, name: str) -> tuple[Model, str]:
     family = next(f for f in (*ENCODERS, GPT2) if half.kind in f.types)
     half = _with_defaults(half, family)
     config = half.config
-    for field in ("is_decoder", "add_cross_attention"):
-        config.must(field, True)
+    config.must("add_cross_attention", True)
     config.must("position_embedding_type", "absolute")
     if family is GPT2:
+        config.must("is_decoder", True, False)  # it is one
         decoder = Decoder(family, config)
         return decoder.build(name, half.checkpoint), decoder.trunk
+    config.must("is_decoder", True)
     encoder = Encoder(family, config, half.checkpoint, family.heads["ForMaskedLM"])
     return encoder.build(name), encoder.trunk
 
@@ -312,3 +316,73 @@ def read(
     if one and halves[0].kind == halves[1].kind:
         return model, FAMILY
     return model, replace(FAMILY, tokenizer="source-package")
+
+
+# ---- A decoder alone
+
+# The format has no encoder without a block: this one adds zeros.
+_NOTHING = {
+    "norm": D.RMS_NORM,
+    "norm_place": D.BEFORE,
+    "norm_eps": 1.0,
+    "heads": 1,
+    "head_width": 1,
+    "scale": 1.0,
+    "hidden": 1,
+    "activation": D.RELU,
+}
+_ENDS = ("LMHeadModel", "ForCausalLM")  # of the classes
+
+
+def is_alone(values: Mapping[str, Any]) -> bool:
+    """Whether a configuration is of a decoder with cross-attention, and of no encoder."""
+    names = values.get("architectures")
+    return (
+        values.get("add_cross_attention") is True
+        and values.get("model_type") in _CROSSINGS
+        and isinstance(names, list)
+        and len(names) == 1
+        and isinstance(names[0], str)
+        and names[0].endswith(_ENDS)
+    )
+
+
+def read_alone(path: Path, config: Config, checkpoint: Checkpoint) -> Model:
+    """The model of such a decoder's directory. Its source is given as states; one of ids is their
+    rows of the decoder's own embedding, as encoder_hidden_states. PhasorError as read() has it."""
+    half = Half(config, checkpoint, "")
+    target, trunk = _decoder(half, path.resolve().name)
+    last = target.descriptor
+    own, name = ("target", "decoder") if "target" in last else ("source", "encoder")
+    width, vocabulary = last[name]["width"], last[own]["vocabulary"]
+    notes = [
+        *target.notes,
+        "the source is what another encoder gives (--embeddings FILE.npy); one of ids is their rows"
+        " of the decoder's embedding",
+    ]
+    ids, said = _ids(Config(config.path, dict(config.values)), half, vocabulary, notes)
+    source = D.with_defaults(
+        {
+            "model": {**last["model"], "stack": D.ENCODER},
+            "source": {"vocabulary": vocabulary},
+            "encoder": {"width": width, "layers": [0, 0]},
+            "kinds": [_NOTHING],
+            "output": {"output": D.HIDDEN},
+        }
+    )
+    d = _descriptor(source, last, {**ids, "embedding_shared": 1}, said)
+    D.check(d)
+    model = Model(d, checkpoint, used=target.used, ignore=target.ignore, notes=notes)
+    model.values = {_moved(key, 1): value for key, value in target.values.items()}
+    parts = {_moved(key, 1): found for key, found in target.parts.items()}
+    parts[R.key_of(R.SOURCE, 0, R.EMBEDDING)] = parts.pop(R.key_of(R.TARGET, 0, R.EMBEDDING))
+    crossing = _CROSSINGS[half.kind]
+
+    def parts_of(slot: R.Slot) -> list[Part]:
+        if slot.key in parts:
+            return parts[slot.key]
+        if slot.stack == R.ENCODER:
+            return [Part(None, shape_of(slot))]
+        return _crossing_parts(slot, crossing, trunk, width)
+
+    return model.fill(parts_of)

@@ -81,7 +81,7 @@ _FILES = words("""
 # Classes of a sentencepiece.bpe.model without a list, and the language of a text without a flag.
 _NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
 _OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart"}  # of such a file, by the family's tokenizer
-_MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.py reads them
+_MERGED = ("Bart", "Roberta", "GPT2")  # vocab.json with merges.txt, as tokenizer_json.py reads them
 
 
 def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
@@ -262,9 +262,12 @@ def sections(
         read = _reader(kind, folder)
         if read is None:
             return {}
+        alone = dict(descriptor["source"])
         made = read(folder, descriptor, languages)
         if kind == "source-package":  # the decoder has another
             descriptor["target"]["tokenizer"] = 0
+        if kind == "target-package":  # the source is no text
+            descriptor["source"] = alone
     for side in ("source", "target"):
         if not descriptor[side]["tokenizer"]:
             continue
