@@ -1,6 +1,6 @@
 # Phasor's build. `make help` lists the targets.
 #
-#   config=release|small|debug|sanitize|threads|memory|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   config=release|small|debug|sanitize|threads|memory|scalar|relaxed   what kind of build (build/ for release, build/CONFIG/ for the others)
 #   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), build/musl/phasor
 #   LEVELS='scalar avx2'                   no more than these of the processor family's instruction-set levels (src/kernels/levels.mk)
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
@@ -39,8 +39,8 @@ XSIMD   ?= /usr/include
 DOCTEST ?= /usr/include
 MODEL   ?= models/zh-en.phasor
 
-ifeq ($(filter $(config),release small debug sanitize threads memory scalar),)
-  $(error config=$(config): expected release, small, debug, sanitize, threads, memory or scalar)
+ifeq ($(filter $(config),release small debug sanitize threads memory scalar $(if $(filter wasm,$(TARGET)),relaxed)),)
+  $(error config=$(config): expected release, small, debug, sanitize, threads, memory or scalar; with TARGET=wasm relaxed too)
 endif
 ifeq ($(filter $(LIBC),musl),$(if $(LIBC),,musl))
   $(error LIBC=$(LIBC): expected musl, or nothing for the compiler's own C library)
@@ -54,7 +54,8 @@ RUNNER_aarch64 := qemu-aarch64-static
 RUNNER_armhf   := qemu-arm-static
 RUNNER_riscv64 := qemu-riscv64-static
 # Emscripten's programs of 2022 (3.1.6, Debian 12's) mistake node's own fetch for a browser's.
-RUNNER_wasm    := node --no-experimental-fetch
+# Node 20 has relaxed SIMD behind an option, newer ones have it: RUNNER=node.
+RUNNER_wasm    := node --no-experimental-fetch $(if $(filter relaxed,$(config)),--experimental-wasm-relaxed-simd)
 
 ifeq ($(TARGET)$(CROSS),)
   ifeq ($(origin CXX),default)
@@ -118,6 +119,7 @@ endif
 
 OPTIMISE_release  := -O3 -DNDEBUG
 OPTIMISE_scalar   := -O3 -DNDEBUG
+OPTIMISE_relaxed  := -O3 -DNDEBUG
 OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 # Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
 # These two, and the fuzzers, have red zones between the parts of an arena and look at every access
@@ -195,6 +197,11 @@ ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
 endif
 # A small static program lies where it was linked, without a page between its parts.
 LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)),$(LIBC),-no-pie -Wl$(comma)-z$(comma)noseparate-code)
+# Binaryen of 2022 (Debian 12's) does not know relaxed SIMD, so nothing of it takes part: -O1 is the linker's, the code is compiled by then.
+ifeq ($(config),relaxed)
+  LINK     += -O1 -sWASM_BIGINT=1 -sERROR_ON_WASM_CHANGES_AFTER_LINK=1 -Wl,--strip-all
+  CXX_CORE += -DPHASOR_WASM_RELAXED
+endif
 # In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
 ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
   LINK += -Wl,-u,getauxval

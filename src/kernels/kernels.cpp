@@ -149,6 +149,9 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
 #elif defined(PHASOR_DSP_LEVEL)
   PHASOR_LEVEL(dsp, true)
 #elif defined(PHASOR_WASM_LEVELS)
+#if defined(PHASOR_WASM_RELAXED)  // where the engine rounds its multiply-adds once
+  PHASOR_LEVEL(relaxed, arithmetic_is_sound(kernels_relaxed))
+#endif
   PHASOR_LEVEL(simd128, true)  // an engine without it does not load the module at all
 #endif
   out[levels++] = &kernels_scalar;

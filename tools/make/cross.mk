@@ -6,7 +6,7 @@
 MUST_RUN_x86_64  := scalar,sse2
 MUST_RUN_aarch64 := scalar,neon$(if $(TARGET),$(,)dotprod$(,)i8mm)
 MUST_RUN_arm     := scalar,neon
-MUST_RUN_wasm32  := scalar,simd128
+MUST_RUN_wasm32  := scalar,simd128$(if $(filter relaxed,$(config)),$(,)relaxed)
 MUST_RUN         := $(if $(filter scalar,$(config)),scalar,$(or $(MUST_RUN_$(ARCH)),scalar))
 # Emulated: alone in one chunk and with two threads by sevens. WebAssembly has no threads.
 HASH_WAYS := $(if $(TARGET),--pairs --threads $(if $(filter wasm,$(TARGET)),1$(,)1,1$(,)2) --chunk 0$(,)7)
@@ -39,9 +39,9 @@ else
 test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 	$(RUNNER) $(TESTS) --test-case-exclude=$(SWEEPS)
 	@$(MAKE) test-hashes
-	@$(MAKE) TARGET= CROSS= TOOLCHAIN= RUNNER= ARCHFLAGS= all
+	@$(MAKE) TARGET= CROSS= TOOLCHAIN= RUNNER= ARCHFLAGS= config=release all
 	python3 tests/machines/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
-	$(if $(filter wasm,$(TARGET)),@$(MAKE) test-no-simd)
+	$(if $(filter wasm,$(TARGET)),@$(MAKE) $(if $(filter relaxed,$(config)),test-not-fused,test-no-simd && $(MAKE) config=relaxed test-cross))
 endif
 
 # An engine without SIMD, which V8 is where it may not use SSE4.1: it does not load the module, and the one of config=scalar says what the host says.
@@ -52,6 +52,16 @@ test-no-simd: $(PROGRAM)
 	@! $(NO_SIMD) $(PROGRAM) --version > build/wasm/no-simd.log 2>&1 && grep -q 'SIMD unsupported' build/wasm/no-simd.log || { cat build/wasm/no-simd.log; exit 1; }
 	python3 tests/machines/cross/program_check.py wasm-scalar build/phasor build/wasm/scalar/phasor -- $(NO_SIMD)
 
+# The module with relaxed SIMD where its multiply-add is not fused, which V8's is not without FMA3: level relaxed is not offered, and the bits are those of
+# simd128. An engine without relaxed SIMD does not load it.
+.PHONY: test-not-fused
+NOT_FUSED := $(RUNNER) --no-enable-fma3
+test-not-fused: $(PROGRAM)
+	@$(RUNNER) $(PROGRAM) --version | grep -qw relaxed && ! $(NOT_FUSED) $(PROGRAM) --version | grep -qw relaxed
+	@! node --no-experimental-fetch --no-experimental-wasm-relaxed-simd $(PROGRAM) --version > build/wasm/no-relaxed.log 2>&1 && grep -q CompileError build/wasm/no-relaxed.log \
+	  || { cat build/wasm/no-relaxed.log; exit 1; }
+	python3 tests/machines/cross/program_check.py wasm-not-fused build/phasor $(PROGRAM) -- $(NOT_FUSED)
+
 # The table of hashes on every processor that QEMU and node give here; the boards are test-baremetal's. PROCESSORS='A53 A9' for some of them.
 # And what takes too long for `make test`: clang's cross builds, the stack on other machines, the example of a CMake project.
 .PHONY: test-bits test-clang test-clang-target test-cmake
@@ -59,6 +69,7 @@ test-bits:
 	@bash tools/install.sh build test bits
 	@$(MAKE) build/hash_driver
 	@for t in aarch64 armhf riscv64 wasm; do $(MAKE) TARGET=$$t build/$$t/hash_driver || exit 1; done
+	@$(MAKE) TARGET=wasm config=relaxed build/wasm/relaxed/hash_driver
 	NODE_PATH=/usr/share/nodejs python3 tests/machines/cross/hash_check.py bits $(PROCESSORS)
 	@$(MAKE) test-clang test-cmake
 	@for t in aarch64 armhf riscv64; do $(MAKE) TARGET=$$t test-stack || exit 1; done

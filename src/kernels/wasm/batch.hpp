@@ -88,13 +88,35 @@ PHASOR_INLINE v128_t swapped(v128_t x) {
   return S == 1 ? wasm_i32x4_shuffle(x, x, 1, 0, 3, 2) : wasm_i32x4_shuffle(x, x, 2, 3, 0, 1);
 }
 
+PHASOR_INLINE v128_t high(v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 0); }
+
+#if defined(PHASOR_RELAXED_MADD)
+// clang before 17 has the instruction's number from before the standard.
+PHASOR_INLINE v128_t relaxed_madd(v128_t x, v128_t y, v128_t z) {
+#if __clang_major__ < 17
+  v128_t sum;
+  __asm__("local.get %1\n local.get %2\n local.get %3\n .byte 0xfd, 0x85, 0x02\n local.set %0"
+          : "=r"(sum)
+          : "r"(x), "r"(y), "r"(z));
+  return sum;
+#else
+  return __builtin_wasm_relaxed_madd_f32x4(x, y, z);
+#endif
+}
+
+// z becomes x·y + z in all lanes of N registers.
+template <size_t N, class B>
+PHASOR_INLINE void multiply_add(const B (&x)[N], const B (&y)[N], B (&z)[N]) {
+  PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+    z[i] = B(relaxed_madd(x[i].data, y[i].data, z[i].data));
+}
+#else
 // The two products and sums of fma1 (scalar_math.h) in double.
 PHASOR_INLINE v128_t sum_of_low(v128_t x, v128_t y, v128_t z) {
   return wasm_f64x2_add(
       wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(x), wasm_f64x2_promote_low_f32x4(y)),
       wasm_f64x2_promote_low_f32x4(z));
 }
-PHASOR_INLINE v128_t high(v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 0); }
 PHASOR_INLINE v128_t both(v128_t low, v128_t high) {
   return wasm_i64x2_shuffle(wasm_f32x4_demote_f64x2_zero(low),
                             wasm_f32x4_demote_f64x2_zero(high), 0, 2);
@@ -148,6 +170,8 @@ PHASOR_INLINE void multiply_add(const B (&x)[N], const B (&y)[N], B (&z)[N]) {
       sum[i] = fma_exactly(x[i].data, y[i].data, z[i].data);
   PHASOR_UNROLL for (size_t i = 0; i < N; ++i) z[i] = B(sum[i]);
 }
+
+#endif
 
 }  // namespace wasm
 }  // namespace

@@ -136,14 +136,15 @@ PHASOR_INLINE VWasm byte16_wasm(const unsigned char* p) {
 }
 
 // widen_f16 on vectors: exponent and mantissa moved into place and scaled by 2^112, which also puts
-// subnormals right; infinities and NaNs get the largest exponent.
+// subnormals right; infinities and NaNs get the largest exponent. (clang 14 makes a comparison of
+// the halves one of 16 bits, and takes it apart lane by lane.)
 PHASOR_INLINE v128_t half4_wasm(const unsigned char* p) {
   const v128_t h = wasm_u32x4_load16x4(p),
                body = wasm_v128_and(h, wasm_i32x4_const_splat(0x7fff)),
                sign = wasm_i32x4_shl(wasm_v128_xor(h, body), 16),
-               special = wasm_v128_and(wasm_i32x4_gt(body, wasm_i32x4_const_splat(0x7bff)),
-                                       wasm_i32x4_const_splat(0x7f800000)),
-               x = wasm_f32x4_mul(wasm_i32x4_shl(body, 13), wasm_f32x4_const_splat(0x1p112f));
+               x = wasm_f32x4_mul(wasm_i32x4_shl(body, 13), wasm_f32x4_const_splat(0x1p112f)),
+               special = wasm_v128_and(wasm_f32x4_gt(x, wasm_f32x4_const_splat(65504.0f)),
+                                       wasm_i32x4_const_splat(0x7f800000));
   return wasm_v128_or(wasm_v128_or(x, special), sign);
 }
 PHASOR_INLINE VWasm half16_wasm(const unsigned char* p) {

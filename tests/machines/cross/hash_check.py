@@ -206,6 +206,8 @@ def compare(args):
     )
 
 
+NODE, RELAXED = "node --no-experimental-fetch", "--experimental-wasm-relaxed-simd"
+
 # Processor, driver's directory, runner, the levels that it must choose among and no others, and
 # ways (threads, chunks; in pairs).
 PROCESSORS = [
@@ -266,7 +268,23 @@ PROCESSORS = [
         "0,7",
     ),
     ("riscv64", "build/riscv64", "qemu-riscv64-static", "scalar", "1,2", "0,7"),
-    ("WebAssembly", "build/wasm", "node --no-experimental-fetch", "simd128 scalar", "1,1", "0,7"),
+    ("WebAssembly", "build/wasm", NODE, "simd128 scalar", "1,1", "0,7"),
+    (
+        "WebAssembly with relaxed SIMD",
+        "build/wasm/relaxed",
+        f"{NODE} {RELAXED}",
+        "relaxed simd128 scalar",
+        "1,1",
+        "0,7",
+    ),
+    (
+        "WebAssembly with relaxed SIMD that is not fused",
+        "build/wasm/relaxed",
+        f"{NODE} {RELAXED} --no-enable-fma3",
+        "simd128 scalar",
+        "1,1",
+        "0,7",
+    ),
 ]
 
 
