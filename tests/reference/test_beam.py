@@ -309,16 +309,41 @@ def ours(
     return [([o["score"] for o in line], [o["ids"] for o in line]) for line in lines]
 
 
+def cuts(model, ids: list[int], options: dict) -> float:
+    """How near transformers' search comes to another: the least difference of two scores of which
+    one is kept, as a beam or as an output, and the other is not."""
+    gaps, plain, n = [], model._get_top_k_continuations, options["num_beams"]
+    ends = torch.tensor(model.generation_config.eos_token_id).flatten()
+
+    def look(**state):
+        found = plain(**state)
+        scores, rows = found[0][0], found[1][0]
+        goes_on = scores[~torch.isin(rows[:, state["cur_len"]], ends)]
+        gaps.extend(float(s[n - 1] - s[n]) for s in (scores, goes_on) if len(s) > n)
+        return found
+
+    model._get_top_k_continuations = look
+    try:
+        theirs(model, ids, options)
+    finally:
+        del model._get_top_k_continuations
+    return min(gap for gap in gaps if gap == gap)
+
+
 def compare(model, path: Path, lists: list[list[int]], options: dict, phasor, *more: object) -> int:
-    """Outputs with an end token. Two whose scores are nearer than SCORE may change places, so that
-    one in a hundred lists may differ."""
+    """Outputs with an end token. Two whose scores are nearer than SCORE may change places, at the
+    end or on the way where one of them is dropped, so that one in a hundred lists may differ."""
     different, ended = 0, 0
     for ids, (scores, rows) in zip(lists, ours(phasor, path, lists, options, *more)):
         want_scores, want = theirs(model, ids, options)
         if rows != want:
             near = min(abs(a - b) for a, b in zip(want_scores, want_scores[1:])) < SCORE
-            assert near, (ids, options, list(zip(want_scores, want)), list(zip(scores, rows)))
+            cut = near or cuts(model, ids, options) < SCORE
+            assert cut, (ids, options, list(zip(want_scores, want)), list(zip(scores, rows)))
+            print("a tie:", ids, want_scores, scores)
             different += 1
+            if not near:
+                continue  # what follows the cut is another search
         assert np.abs(np.subtract(scores, want_scores)).max() < SCORE * max(
             1, np.abs(want_scores).max() / 4
         ), (ids, options, scores, want_scores)
