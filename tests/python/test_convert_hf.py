@@ -352,6 +352,8 @@ def test_prompts(bert):
             "model_type: 'gpt99' is not built, the nearest is gptj; there are bert, roberta",
         ),
         ({"model_type": "longt5"}, "'longt5' is not built, the nearest is t5; there are bert"),
+        ({"model_type": "nllb-moe"}, "'nllb-moe' is not built, the nearest is m2m_100; there are"),
+        ({"model_type": "mvp"}, "'mvp' is not built, the nearest is bart; there are bert"),
         ({"model_type": "zzz"}, "model_type: 'zzz' is not built; there are bert"),
         ({"model_type": None}, "model_type: is missing"),
         (

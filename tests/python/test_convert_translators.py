@@ -315,7 +315,14 @@ def _listed(change) -> bytes:
 
 HOSTILE = {
     "no source.spm": ({"source.spm": None}, "source.spm: "),
+    "no target.spm": ({"target.spm": None}, "target.spm: "),
+    "neither model": ({"source.spm": None, "target.spm": None}, "source.spm: "),
     "no list": ({"vocab.json": None}, "vocab.json"),
+    "one model alone": ({"source.spm": None, "vocab.json": None}, ": cannot be read"),
+    "what is said of it alone": (
+        {"source.spm": None, "target.spm": None, "vocab.json": None},
+        ": cannot be read",
+    ),
     "a list of texts": ({"vocab.json": b'["a"]'}, "vocab.json: "),
     "two texts of one id": (
         {"vocab.json": _listed(lambda ids: {**ids, "more": 3})},
@@ -684,6 +691,22 @@ def test_languages_that_t5_has_not(tmp_path):
     folder = T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS)
     with pytest.raises(PhasorError, match="--target-lang: the tokenizer has no languages"):
         convert.read_source(folder, None, [], languages=Languages("", "de"))
+
+
+@pytest.mark.parametrize(
+    "family, kind",
+    [("t5", "T5Tokenizer"), ("bart", "BartTokenizer"), ("m2m_100", "M2M100Tokenizer")],
+)
+def test_a_tokenizer_without_its_files(family, kind, tmp_path, capsys):
+    said = json.dumps({"tokenizer_class": kind}).encode()
+    ids = T.T5_IDS if family == "t5" else {}
+    folder = T.write(tmp_path / "m", family, {"tokenizer_config.json": said}, **ids)
+    flags = [str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]
+    assert convert.main(flags) == 1
+    line = capsys.readouterr().err
+    assert f"tokenizer_class: {kind}, and none of its files is there" in line
+    assert line.count("\n") == 1 and not (tmp_path / "o.phasor").exists()
+    assert convert.main([*flags, "--tokenizer", "none"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ DECODERS = LLAMAS + OTHERS + NEWER_ONES
 FAMILIES = ENCODERS + DEBERTA + T5_ENCODERS
 _SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
+# Types that are not built, and what they are made of where their names do not say it.
+_KIN = {
+    **{"led": "bart", "mvp": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
+    **{"nllb-moe": "m2m_100", "fsmt": "marian", "switch_transformers": "t5"},
+}
 
 
 def is_source(path: Path) -> bool:
@@ -412,8 +417,8 @@ def _not_built(kind: Any, families: Sequence[Any]) -> str:
         return f"is missing; there are {listed}"
     near = []
     if isinstance(kind, str) and len(kind) < _LONGEST_TYPE:
-        near = sorted((t for t in types if t in kind), key=len)[-1:]
-        near = near or get_close_matches(kind, types, 1)
+        near = [_KIN[kind]] if kind in _KIN else sorted((t for t in types if t in kind), key=len)
+        near = near[-1:] or get_close_matches(kind, types, 1)
     nearest = f", the nearest is {near[0]}" if near else ""
     return f"{shown(kind)} is not built{nearest}; there are {listed}"
 

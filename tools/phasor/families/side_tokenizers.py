@@ -78,6 +78,7 @@ _FILES = words("""
     tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
     vocab.txt source.spm target.spm
 """)
+_SAYS = "tokenizer_config.json"  # what a directory with a tokenizer has
 # Classes of a sentencepiece.bpe.model without a list, and the language of a text without a flag.
 _NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
 _OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart"}  # of such a file, by the family's tokenizer
@@ -255,11 +256,16 @@ def sections(
     """The sections of a directory, by the kind of its tokenizer; the descriptor gets what they
     say. Nothing where it has no files."""
     if kind == "marian":
-        if not any((folder / name).is_file() for name in ("source.spm", "vocab.json")):
+        if not any((folder / name).is_file() for name in (*_FILES, _SAYS)):
             return {}
         made = marian(folder, descriptor, languages)
     else:
         read = _reader(kind, folder)
+        if read is None and _class(folder) and (folder / _SAYS).is_file():
+            raise PhasorError(
+                f"{_SAYS}: tokenizer_class: {printable(_class(folder))}Tokenizer, and none of its"
+                f" files is there; expected tokenizer.json, or one of {', '.join(_FILES[1:])}"
+            )
         if read is None:
             return {}
         alone = dict(descriptor["source"])
