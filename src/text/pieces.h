@@ -15,6 +15,7 @@ constexpr uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscapeWhit
 // of SentencePiece's models whose ids are those of a list of texts beside them
 constexpr uint32_t kListed = 32, kLanguageCodes = 64;
 constexpr uint32_t kHasList = 1u << 31;  // of no section: set where kListed is of such a model
+constexpr uint32_t kCharacters = 128;    // of a word list: its words are characters
 // of the tokenizers package's models
 constexpr uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256,
                    kMergeToSpace = 512, kDropFirstPrefix = 1024, kStripFirst = 4096,

@@ -1,5 +1,6 @@
-// A word list: the text is split at ASCII white space and each word is looked up. Includes the
-// tokenizer's own headers only.
+// A word list: the text is split at ASCII white space and each word is looked up; or each character
+// is, where the section says so. Includes the tokenizer's own headers only.
+#include "chars.h"
 #include "models.h"
 
 namespace phasor::pieces {
@@ -21,8 +22,12 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   work(s.bytes);
   for (size_t at = 0, end = 0; at < s.bytes; at = end) {
     end = at + 1;
-    if (is_space(s.text[at])) continue;
-    while (end < s.bytes && !is_space(s.text[end])) ++end;
+    if ((t.flags & kCharacters) != 0) {
+      end = at + char_at(s.text + at, s.bytes - at).bytes;
+    } else {
+      if (is_space(s.text[at])) continue;
+      while (end < s.bytes && !is_space(s.text[end])) ++end;
+    }
     const uint32_t found = find(t, s.text + at, end - at, false);
     const uint32_t id = found != kNoToken ? found : t.unknown;
     if (id == kNoToken) {
@@ -35,7 +40,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
 
 void decode(const Tokenizer& t, TextSink* sink, Row r) {
   if (r.type() == PieceType::control) return;
-  if (sink->state.any_text != 0) sink->space();
+  if (sink->state.any_text != 0 && (t.flags & kCharacters) == 0) sink->space();
   sink->put(r.type() == PieceType::unknown ? surface_of(t) : text_of(t, r));
 }
 
@@ -45,6 +50,7 @@ extern constexpr TokenizerModel kWordList = [] {
   TokenizerModel m{};
   m.must_have_unknown = false;
   m.same = Same::few_reserved;
+  m.flags = kCharacters;
   m.longest_piece = kLongestPiece;
   m.least_expansion = 0;
   m.types = kAllTypes;

@@ -76,6 +76,19 @@ Bytes word_list(bool with_unknown) {
                with_unknown ? 1 : kNoToken, with_unknown ? "<unk>" : "");
 }
 
+Bytes characters(bool with_unknown) {
+  return build(ModelNumber::words, pieces::kCharacters,
+               {{"<pad>", PieceType::control, 0},
+                {"<unk>", with_unknown ? PieceType::unknown : PieceType::control, 0},
+                {" ", PieceType::normal, 0},
+                {"\n", PieceType::normal, 0},
+                {"a", PieceType::normal, 0},
+                {"猫", PieceType::normal, 0},
+                {"\xE2\x96\x81", PieceType::normal, 0},
+                {"ab", PieceType::normal, 0}},
+               with_unknown ? 1 : kNoToken, with_unknown ? "?" : "");
+}
+
 Bytes small_bpe() {
   return build(ModelNumber::bpe, 4,
                {{"<unk>", PieceType::unknown, 0},
@@ -118,6 +131,30 @@ TEST_CASE("tokenizer: a word list") {
   CHECK(result.offset == 2);
   CHECK(result.bytes == 3);
   CHECK(encode(closed, "a cat") == Ids{2, 3});
+}
+
+TEST_CASE("tokenizer: a list of characters") {
+  const Bytes section = characters(true);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "") == Ids{});
+  CHECK(encode(t, " a\n\n猫") == Ids{2, 4, 3, 3, 5});
+  CHECK(encode(t, "▁\t") == Ids{6, 1});  // neither is a space
+  CHECK(encode(t, "ab") == Ids{4, 1});   // a character at a time
+  CHECK(encode(t, "<pad>") == Ids{1, 1, 4, 1, 1});
+  CHECK(encode(t,
+               "\xE7\x8C"
+               "a") == Ids{1, 1, 4});  // a byte that is not UTF-8 is unknown
+  CHECK(encode(t, std::string("a\0", 2)) == Ids{4, 1});
+  CHECK(decode(t, {0, 4, 2, 2, 5, 1, 3, 7}) == "a  猫?\nab");
+  CHECK(tokenizer_scratch_bytes(t, 1000000) == 0);
+
+  const Bytes closed_section = characters(false);
+  const Tokenizer closed = open(closed_section);
+  Ids ids;
+  const EncodeResult result = encode(closed, &ids, "a 狗");
+  CHECK(result.status == EncodeStatus::unknown_word);
+  CHECK(result.offset == 2);
+  CHECK(result.bytes == 3);
 }
 
 TEST_CASE("tokenizer: BPE takes unused pieces apart and leaves user-defined ones whole") {
@@ -276,7 +313,7 @@ TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
 
 TEST_CASE("tokenizer: every truncation is refused") {
   for (const Bytes& section :
-       {golden("unigram.bin"), golden("bpe.bin"), word_list(true), small_bpe()}) {
+       {golden("unigram.bin"), golden("bpe.bin"), word_list(true), characters(true), small_bpe()}) {
     CHECK(survives(section.data(), section.size()));
     for (std::size_t bytes = 0; bytes < section.size(); ++bytes)
       REQUIRE_FALSE(survives(section.data(), bytes));
@@ -289,7 +326,7 @@ TEST_CASE("tokenizer: every truncation is refused") {
 TEST_CASE("tokenizer: no damaged byte gets further than an error") {
   // Whole small sections under many values; the goldens, larger, with a stride that meets every
   // field.
-  for (Bytes section : {word_list(true), small_bpe()}) {
+  for (Bytes section : {word_list(true), characters(false), small_bpe()}) {
     for (std::size_t i = 0; i < section.size(); ++i) {
       const unsigned char right = section[i];
       for (const int wrong :

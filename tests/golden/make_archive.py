@@ -24,7 +24,7 @@ import translators  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
-from phasor.tokenizers import listed  # noqa: E402
+from phasor.tokenizers import characters, listed  # noqa: E402
 
 VERSION = 1
 # A chat model is a decoder of the family "rotary" with two sections that have no type.
@@ -309,9 +309,13 @@ def rows_of(section: bytes) -> int:
     return int.from_bytes(section[8:12], "little")
 
 
-def with_tokenizer(name: str) -> tuple[Callable[[], dict], dict[int, bytes]]:
-    section = (HERE / f"tokenizers/{name}.bin").read_bytes()
+def tokenizers() -> dict[str, bytes]:
+    table = ["<pad>", "[UNK]", "\n", " ", *"abcdefgh\u00e9\u732b"]
+    made = {"table": characters.build_characters_section(table, None)}
+    return made | {name: (HERE / f"tokenizers/{name}.bin").read_bytes() for name in TOKENIZERS}
 
+
+def with_tokenizer(section: bytes) -> tuple[Callable[[], dict], dict[int, bytes]]:
     def make() -> dict:
         d = small(M.lm())
         d["decoder"]["width"] = 6
@@ -355,8 +359,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-entailment-{L.TYPES[kind]}"] = entailment, kind, {}
     for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
-    for name in TOKENIZERS:
-        make, sections = with_tokenizer(name)
+    for name, section in tokenizers().items():
+        make, sections = with_tokenizer(section)
         out[f"v{VERSION}-tokenizer-{name}-{L.TYPES[L.F16]}"] = make, L.F16, sections
     return out
 

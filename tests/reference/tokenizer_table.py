@@ -34,7 +34,7 @@ import transformers  # noqa: E402
 
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.families import side_tokenizers  # noqa: E402
-from phasor.tokenizers import listed, numbered  # noqa: E402
+from phasor.tokenizers import characters, listed, numbered  # noqa: E402
 from phasor.tokenizers.tokenizer import build_sentencepiece_section  # noqa: E402
 from phasor.tokenizers.tokenizer_json import build_hf_section  # noqa: E402
 
@@ -283,6 +283,33 @@ def _phobert(folder: Path) -> Case:
     )
 
 
+def _bytes(first: int, folder: Path) -> Case:
+    theirs = transformers.PerceiverTokenizer()
+    return Case(
+        lambda: characters.build_bytes_section(first),
+        lambda lines: [theirs.convert_tokens_to_ids(theirs._tokenize(line)) for line in lines],
+        "the bytes alone",
+        "transformers PerceiverTokenizer",
+        "text",
+    )
+
+
+def _table_of_characters(unknown: str, folder: Path) -> Case:
+    """As people train models of characters; beside it WordLevel, cut at each character."""
+    table = [unknown, "<pad>", *sorted({*"\n \t", *"".join(package.golden.sentences())})]
+    ids = {c: i for i, c in enumerate(table)}
+    theirs = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=unknown))
+    any_one = tokenizers.Regex("(?m:.)")
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.Split(any_one, "isolated")
+    return Case(
+        lambda: characters.build_characters_section(table, None),
+        lambda lines: [one.ids for one in theirs.encode_batch(lines)],
+        "a table of characters",
+        "tokenizers, WordLevel of each",
+        "U+FFFD",
+    )
+
+
 def _vocab_txt(folder: Path) -> dict[str, str]:
     marks = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     trained = package.wordpiece(package.golden.sentences()).get_vocab()
@@ -360,6 +387,8 @@ def _table() -> list[Row]:
     rows += [Row(f"files of {name}", of(_slow, name, "source")) for name in slow]
     rows.append(Row("files of Phobert", _phobert))
     rows.append(Row("files of Marian, target", of(_slow, "Marian", "target")))
+    rows.append(Row("bytes+6", of(_bytes, 6)))
+    rows.append(Row("characters", of(_table_of_characters, "[UNK]")))
     rows += [
         Row(f"{name}TokenizerFast", of(_fast, name, files, _IDS.get(name, {})))
         for files, names in _FAST.items()

@@ -2,7 +2,7 @@
 
     convert.py SOURCE -o model.phasor
                [--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k|q8r-auto] [--output-type TYPE]
-               [--describe FILE.toml] [--tokenizer FILE|none]… [--expect FILE.npz]
+               [--describe FILE.toml] [--tokenizer FILE|none|bytes]… [--expect FILE.npz]
 
 SOURCE is one of
 
@@ -21,6 +21,7 @@ bad, 2 the command line is wrong.
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import sys
@@ -37,6 +38,7 @@ from phasor.chat import template as chat_template
 from phasor.choice import AUTO, pick
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
+from phasor.checkpoints.pickles import no_storage, unpickle
 from phasor.entry import front_door, say
 from phasor.errors import Problems, named
 from phasor.families import ctranslate2, encoder_decoder, gguf, hugging_face, llama2c, marian
@@ -62,11 +64,12 @@ from phasor.format.layout import PhasorError
 from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
-from phasor.tokenizers import fairseq, tiktoken, tokenizer, tokenizer_json
+from phasor.tokenizers import characters, fairseq, tiktoken, tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import id_count
 
 _NONE, _PRINTED, _TEKKEN = Path("none"), Path("-"), "tekken.json"
+_PICKLE_BYTES = 8 << 20
 _DIRECTORY_FLAGS = (
     "--rope-context",
     "--lora",
@@ -90,9 +93,12 @@ def note(text: str) -> None:
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model or .spm, of llama2.c's .bin, of a .tiktoken, of a
-    tekken.json, of fairseq's dict.txt, or of a word list: .txt (a word a line) or .json (a list, or
-    word -> id)."""
-    data = read_bytes(path)
+    tekken.json, of fairseq's dict.txt, of nanoGPT's meta.pkl, or of a list of words or characters:
+    .txt (one a line) or .json (a list, or word -> id); `bytes` and `bytes+6` are no file."""
+    first = characters.byte_table(path)
+    if first is not None:
+        return characters.build_bytes_section(first)
+    data = read_bytes(path, _PICKLE_BYTES) if path.suffix == ".pkl" else read_bytes(path)
     try:
         if path.suffix in (".model", ".spm"):
             return tokenizer.build_sentencepiece_section(data)
@@ -106,14 +112,21 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             return fairseq.dictionary_section(path)
         if path.suffix == ".txt" and fairseq.is_dictionary(path):
             raise PhasorError("a token and a count in each line: name fairseq's file dict.txt")
+        if path.suffix == ".pkl":
+            table = characters.of_meta(unpickle(io.BytesIO(data), no_storage, "the table"))
+            return characters.build_characters_section(table, side["unknown"])
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
+            if characters.is_table(path, words):
+                if path.suffix == ".txt":
+                    words = characters.lines_of(data.decode())
+                return characters.build_characters_section(words, side["unknown"])
             return word_list.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError(
-            "expected a SentencePiece .model, llama2.c's .bin, a .tiktoken, a tekken.json, or a"
-            " word list in .txt or .json"
+            "expected a SentencePiece .model, llama2.c's .bin, a .tiktoken, a tekken.json,"
+            " nanoGPT's meta.pkl, or a list of words or characters in .txt or .json"
         )
     except PhasorError as error:
         if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
@@ -178,8 +191,9 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
             sections[kind] = tokenizer_section(path, model.descriptor[side])
         pieces = id_count(sections[kind])
         if pieces > model.descriptor[side]["vocabulary"]:
+            which = f"--tokenizer {path}" if characters.byte_table(path) is not None else path
             raise PhasorError(
-                f"{path}: has {pieces} pieces, the {side} embedding has "
+                f"{which}: has {pieces} pieces, the {side} embedding has "
                 f"{model.descriptor[side]['vocabulary']} rows"
             )
         model.descriptor[side]["tokenizer"] = kind
@@ -198,12 +212,13 @@ def hugging_face_tokenizer(
             raise PhasorError(f"{flag}: goes with an encoder-decoder's directory")
     _at_most(1, given)
     path = given[0] if given else source.tokenizer_file()
-    if given and given != [_NONE] and not given[0].exists():
+    plain = bool(given) and characters.byte_table(given[0]) is not None
+    if given and given != [_NONE] and not plain and not given[0].exists():
         raise PhasorError(f"--tokenizer: {given[0]}: there is no such file")
     if path is None or given == [_NONE]:
         return {}
-    plain = path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
-    plain = plain or path.name.endswith(_TEKKEN)
+    plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
+    plain |= path.name.endswith(_TEKKEN) or path.name.startswith("chars")
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
     try:
@@ -567,7 +582,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="FILE",
-        help="for the source side, then the target; one for both; none: without",
+        help=(
+            "for the source side, then the target; one for both; none: without; bytes or bytes+N: "
+            "each byte is an id, from 0 or N on"
+        ),
     )
     parser.add_argument(
         "--rope-context",

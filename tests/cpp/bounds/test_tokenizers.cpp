@@ -233,12 +233,15 @@ TEST_CASE("bounds: word lists") {
     p.pieces.push_back({std::string(k, 'a'), PieceType::normal, 0});
   for (int i = 0; i < 4; ++i) p.pieces.push_back({"b", PieceType::control, 0});
   for (int i = 0; i < 4000; ++i) p.pieces.push_back({"b", PieceType::normal, 0});
-  const Bytes section = build(p);
-  const Tokenizer t = open(section);
   const std::vector<std::string> units = {
       "a", "b", " ", "b ", "aaaa ", std::string(1999, 'a') + " ", std::string(1999, 'a') + "b "};
-  for (const std::string& unit : units)
-    check_both_ways(t, "word list, " + unit.substr(0, 8), of(unit));
+  for (const std::uint32_t flags : {0u, pieces::kCharacters}) {
+    p.flags = flags;
+    const Bytes section = build(p);
+    const Tokenizer t = open(section);
+    const std::string name = flags == 0 ? "word list, " : "list of characters, ";
+    for (const std::string& unit : units) check_both_ways(t, name + unit.substr(0, 8), of(unit));
+  }
 }
 
 TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {

@@ -280,6 +280,7 @@ Section word_list(Choices* c, ModelNumber model) {
                         0});
   }
   s.surface = c->of<std::string>({"", "?"});
+  if (c->chance(40)) s.flags = pieces::kCharacters;
   return s;
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import pickle
 import random
 import struct
 from typing import Any
@@ -830,6 +831,34 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
         data = _hostile_json(rng, tree, words) if rng.random() < 0.7 else _json(tree)
     files = {"m.bin": _llama2c_of(400), name: data}
     return Source(files, ("@m.bin", "--tokenizer", f"@{name}"))
+
+
+def make_characters(rng: random.Random, words: Words) -> Source:
+    """A table of characters in its three forms, or of bytes, beside a model of 400 rows."""
+    given = {"m.bin": _llama2c_of(400)}
+    if rng.random() < 0.1:
+        name = rng.choice(("bytes", "bytes+6", "bytes+144", "bytes+145", "bytes+9999"))
+        return Source(given, ("@m.bin", "--tokenizer", name))
+    table = [*"\n !abc\u00e9\u732b\U0001f431", "<pad>", "[UNK]", *map(chr, range(0x400, 0x420))]
+    rng.shuffle(table)
+    if rng.random() < 0.2:
+        table.append(rng.choice(("", "ab", "a", "<>", "<a b>", "\r\n", "\ud800", "<\ud800>", "\0")))
+    how = rng.random()
+    if how < 0.3:
+        name = rng.choice(("chars.txt", "vocab.txt"))
+        data = "".join(c + "\n" for c in table).encode("utf-8", "surrogatepass")
+    elif how < 0.6:
+        tree: Any = table if rng.random() < 0.5 else {c: i for i, c in enumerate(table)}
+        name, data = "chars.json", _hostile_json(rng, tree, (*words, *table))
+    else:
+        name, stoi = "meta.pkl", {c: i for i, c in enumerate(table)}
+        value: Any = {"vocab_size": len(stoi), "itos": dict(enumerate(stoi)), "stoi": stoi}
+        if rng.random() < 0.4:
+            value = values.changed(rng, value, (*words, *table))
+        data = pickle.dumps(value, rng.randrange(6))
+    if rng.random() < 0.4:
+        data = raw.changed(rng, data)
+    return Source({**given, name: data}, ("@m.bin", "--tokenizer", f"@{name}"))
 
 
 def make_fairseq(rng: random.Random, words: Words) -> Source:

@@ -79,6 +79,7 @@ READERS = {
     ),
     "llama2c-tokenizer": ("tokenizers/llama2c.py",),
     "tiktoken": ("tokenizers/tiktoken.py",),
+    "characters": ("tokenizers/characters.py", "checkpoints/pickles.py"),
     "fairseq": ("tokenizers/fairseq.py", "tokenizers/models/word_bpe.py"),
     "translator-tokenizer": (
         "tokenizers/listed.py",
@@ -137,6 +138,7 @@ _MAKERS = {
     "sentencepiece": directories.make_sentencepiece,
     "llama2c-tokenizer": directories.make_llama2c_tokenizer,
     "tiktoken": directories.make_tiktoken,
+    "characters": directories.make_characters,
     "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,
     "description": texts.make_description,

@@ -66,6 +66,7 @@ def write_checkpoints(to: Path) -> None:
     (to / "words.txt").write_text("".join(f"word{i}\n" for i in range(20)))
     (to / "marian.npz").write_bytes(marian_model.Model().bytes())
     (to / "tekken.json").write_text(json.dumps(tekken_model.tree(270)))
+    (to / "chars.txt").write_text(" \na\nb\n")
     (to / "dict.txt").write_text("a 3\nb@@ 2\nab 1\n")
     (to / "bpe.codes").write_text("a b</w> 3\n")
     (to / "m.gguf").write_bytes(test_gguf.file_bytes())

@@ -166,6 +166,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("llama2c", "dictionary"),
     },
+    "convert characters": {
+        "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --phasor {bin}/phasor "
+        "--tokenizer {in}/chars.txt",
+        "outputs": ("m",),
+        "reads": ("llama2c", "characters"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",

@@ -1,4 +1,5 @@
-"""A plain list of words (3), the id of a word being its place: text is split at white space."""
+"""A plain list of words (3), the id of a word being its place: text is split at white space, or its
+characters are the words."""
 
 from __future__ import annotations
 
@@ -16,14 +17,20 @@ from phasor.tokenizers.section import (
     read_section,
 )
 
+CHARACTERS = 128  # flag
+
 
 def build_wordlist_section(
-    pieces: list[str], unknown_id: int | None, control_ids: Iterable[int] = ()
+    pieces: list[str],
+    unknown_id: int | None,
+    control_ids: Iterable[int] = (),
+    characters: bool = False,
 ) -> bytes:
     """Builds the section for a plain list of words, the id of a word being its place.
 
     unknown_id is the id for a word that is not in the list; None makes such a word an error.
     control_ids name words that text never gives and that decode to nothing (padding, start, end).
+    characters: the text is not split at white space, its characters are looked up.
     """
     control = set(control_ids)
     if not pieces:
@@ -45,6 +52,7 @@ def build_wordlist_section(
         )
     check_alike(text for text, _, kind in rows if kind != NORMAL)
     section = Section(MODEL.number)
+    section.flags = CHARACTERS * characters
     section.unknown = unknown_id
     section.surface = b"" if unknown_id is None else rows[unknown_id][0]
     made = section.bytes(rows)
