@@ -207,8 +207,25 @@ typedef struct phasor_output {
   uint32_t width;     /* of an output row: the vocabulary, the classes, or the vector */
   uint32_t segments;  /* token types of the first stack, 0 = none */
   uint32_t prompts;   /* number of prompts, see phasor_prompt */
+  /* Late interaction (ColBERT: Khattab and Zaharia 2020): the classes of a position are its vector,
+     to be divided by its length; a text's score is the sum, over the query's vectors, of the
+     largest product with one of the text's. */
+  uint32_t query_length;    /* ids of a query, at most; 0 = no late interaction */
+  uint32_t document_length; /* ids that a text is cut to */
+  uint32_t query_marker;    /* the id behind a query's first one, or PHASOR_NONE */
+  uint32_t document_marker; /* the same of a text */
+  uint32_t expansion;       /* mask tokens behind a query, up to query_length: PHASOR_EXPANSION_… */
 } phasor_output;
+enum {
+  PHASOR_EXPANSION_NONE = 0,
+  PHASOR_EXPANSION_HIDDEN = 1, /* no token attends to them: phasor_item's `seen` */
+  PHASOR_EXPANSION_SEEN = 2
+};
 phasor_status phasor_model_output(const phasor_model* model, phasor_output* out);
+
+/* Late interaction: the ids whose vectors a text has not (punctuation); *count of them, in the
+ * file. */
+const uint32_t* phasor_skipped(const phasor_model* model, uint32_t* count);
 
 /* The name of class `index`, in the file, without a terminator; NULL when it has none. */
 const char* phasor_label(const phasor_model* model, uint32_t index, size_t* bytes);
@@ -364,9 +381,15 @@ typedef struct phasor_item {
                                 the encoder's output, after its last norm, in place of ids or
                                 embeddings and without segments. The encoder does not run: a decoder
                                 attends to what another encoder, or another machine, has made */
+  uint32_t seen;             /* phasor_encode of an encoder: the first `seen` tokens, at most count,
+                                are what all tokens attend to; those behind them have outputs of
+                                their own and nobody, they included, attends to them (the expansion
+                                of ColBERT's queries); 0: all are seen. Not with tables of
+                                distances; the last token's window must hold one that is seen */
+  uint32_t reserved;
 } phasor_item;
 #define PHASOR_ITEM_INIT \
-  { sizeof(phasor_item), 0, 0, PHASOR_LOGITS_NONE, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(phasor_item), 0, 0, PHASOR_LOGITS_NONE, NULL, NULL, NULL, NULL, NULL, 0, 0 }
 
 /* Clears each item's sequence and runs the encoder over its whole source; attention stays within
  * the item. Short sources share the matrix products, as many as limits.chunk tokens hold. No

@@ -81,6 +81,7 @@ CONVERTER = {
 # What looks like a reader and is none: source or module, and why.
 NOT_FOREIGN = {
     "src/cli/encoder.cpp": "its read() takes a line apart that text.cpp has read",
+    "src/cli/classify.cpp": "its query is read as a text is, by encoder.cpp",
     "src/cli/ending.cpp": "takes the places of closed standard streams",
     "src/cli/machine.cpp": "reads what the system says of this process",
     "src/cli/memory.cpp": "maps memory that is no file",

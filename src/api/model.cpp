@@ -217,7 +217,19 @@ phasor_status phasor_model_output(const phasor_model* model, phasor_output* out)
   made.width = output_width(d);
   made.segments = d.stacks[d.has(kEncoder) ? kEncoder : kDecoder].segments;
   made.prompts = model->records[kPrompts];
+  made.query_length = o.query_length;
+  made.document_length = o.document_length;
+  made.query_marker = o.query_marker;
+  made.document_marker = o.document_marker;
+  made.expansion = o.expansion;
   return write_result(out, made);
+}
+
+const uint32_t* phasor_skipped(const phasor_model* model, uint32_t* count) {
+  required(model, count);
+  const Array& ids = model->descriptor.output.skipped;
+  *count = ids.count;
+  return ids_at(*model, ids);
 }
 
 const char* phasor_label(const phasor_model* model, uint32_t index, size_t* bytes) {

@@ -25,7 +25,8 @@ class Tag final : public Encoder {
 
  private:
   const char* refusal() const override {
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 ||
+                   output_.query_length != 0
                ? "labels no tokens: it is no classifier of them"
                : nullptr;
   }

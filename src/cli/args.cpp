@@ -96,6 +96,9 @@ constexpr Flag kFlags[] = {
      "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"},
     {"--top", "N", kEmbed | kFill | kClassify | kAnswer | kRank, &Options::top,
      "only the N best (fill: 5; answer: 1; embed --sparse, classify, rank: all)", from(1, 1 << 20)},
+    {"--late", nullptr, kRank, &Options::late,
+     "by late interaction: the sum, over the query's vectors, of the best product with one of the "
+     "text's (ColBERT)"},
     {"--max-answer", "N", kAnswer, &Options::max_answer, "an answer has at most N tokens (15)"},
     {"--null", nullptr, kAnswer, &Options::null_answer,
      "\"no answer\" is one too (SQuAD 2.0): an empty text"},

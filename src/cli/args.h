@@ -70,7 +70,7 @@ struct Options {
   // align 0 or 1
   Number cache, early_stopping, length_norm, tables, load, pooling, emit, split, align;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
-      sample, greedy, print_prompt, null_answer, sparse, multi_label, help;
+      sample, greedy, print_prompt, null_answer, sparse, multi_label, late, help;
   vector<const char*> given;  // the flags, by name
 
   // The first of these flags that was given, or NULL.

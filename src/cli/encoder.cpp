@@ -182,9 +182,11 @@ bool Encoder::read(const Input& input, Text* text) {
   if (count == 0) return *why = "no tokens, expected at least one", false;
   if (o_.segments.given && text->segments.size() != count)
     *why = format("%zu segments for %zu ids", text->segments.size(), count);
-  if (count > e_.limits.source)
-    *why = no_room(count, e_.limits.source,
-                   input.is_ids || asks() ? "--source" : "--source; --truncate cuts");
+  if (count > most())
+    *why = no_room(count, most(),
+                   input.is_ids || asks()      ? "--source"
+                   : most() < e_.limits.source ? "--truncate cuts"
+                                               : "--source; --truncate cuts");
   return why->empty();
 }
 
@@ -206,15 +208,17 @@ bool Encoder::read_text(const string& input, Text* text) {
                            &text->error)
                 : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
     return false;
+  if (marker_ != PHASOR_NONE)
+    text->ids.insert(text->ids.begin() + (text->ids.empty() ? 0 : 1), marker_);
   const size_t count = text->ids.size(), of_texts = count - std::min(count, around());
   if (!o_.pair) first = of_texts;
   text->last = o_.pair ? of_texts - first : first;
-  if (o_.truncate && count > e_.limits.source) shorten(text, first, of_texts - first);
+  if (o_.truncate && count > most()) shorten(text, first, of_texts - first);
   return true;
 }
 
 size_t Encoder::around() const {
-  size_t count = e_.source.prefix_count + e_.source.suffix_count;
+  size_t count = before() + e_.source.suffix_count;
   if (o_.pair)
     (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &count, "", 0, "", 0,
                              nullptr);
@@ -222,10 +226,10 @@ size_t Encoder::around() const {
 }
 
 void Encoder::shorten(Text* text, size_t first_count, size_t second_count) const {
-  const size_t count = text->ids.size(), begin = e_.source.prefix_count,
+  const size_t count = text->ids.size(), begin = before(),
                end = count - std::min<size_t>(count, e_.source.suffix_count);
   size_t first = first_count, second = second_count;
-  for (size_t left = count - e_.limits.source; left != 0 && first + second != 0; --left)
+  for (size_t left = count - most(); left != 0 && first + second != 0; --left)
     --(first > second ? first : second);
   const size_t second_begin = end - second_count;
   for (TokenIds* list : {&text->ids, &text->segments}) {

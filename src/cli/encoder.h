@@ -46,6 +46,10 @@ class Encoder {
   virtual bool classifies() const { return false; }  // one row of classes for a text
   // answer encodes what it asks, and not the text alone
   virtual bool asks() const { return false; }
+  // Ids that the model's makers cut a text to; 0: they say nothing.
+  virtual uint32_t longest_text() const;
+  // Ids that a text may have, those around it included.
+  virtual size_t most() const { return e_.limits.source; }
 
   // whether classes come from a decoder that reads the text once more
   bool decodes() const;
@@ -66,6 +70,8 @@ class Encoder {
     }
     return true;
   }
+  // False: text->error says why.
+  bool read(const Input& input, Text* text);
   // Rows of logits from `first` on, for phasor_logits.
   bool rows(uint32_t sequence, uint32_t first, uint32_t count, string* why);
 
@@ -78,9 +84,10 @@ class Encoder {
   const Options& o_;
   Engine e_;
   phasor_output output_ = sized<phasor_output>();
-  string prompt_;              // put before each text
-  size_t tab_ = string::npos;  // of a pair, where it is known
-  uint64_t number_ = 0;        // lines answered
+  string prompt_;                  // put before each text
+  size_t tab_ = string::npos;      // of a pair, where it is known
+  uint32_t marker_ = PHASOR_NONE;  // the id behind a text's first one
+  uint64_t number_ = 0;            // lines answered
 
  private:
   // The file's prompt of that name; without --prompt its first one.
@@ -89,17 +96,15 @@ class Encoder {
   void find_template();
   // The two texts in the template, as one.
   bool join(const string& texts, string* out, string* why) const;
-  // Ids that the model's makers cut a text to; 0: they say nothing.
-  uint32_t longest_text() const;
   // The session, with room for a batch.
   bool start();
-  // False: text->error says why.
-  bool read(const Input& input, Text* text);
   // A class of the last position is of the last one that is no padding (of the first, where all
   // are), as transformers has it for decoders; what is behind it counts for nothing.
   void drop_padding(Text* text) const;
   // A text, or with --pair two with a tab between them.
   bool read_text(const string& input, Text* text);
+  // Ids before a text.
+  size_t before() const { return e_.source.prefix_count + (marker_ != PHASOR_NONE ? 1 : 0); }
   // Ids around and between the texts.
   size_t around() const;
   // Drops ids from the end of the longer text until all fit (of the second, where both are as

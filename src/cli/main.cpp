@@ -56,8 +56,8 @@ constexpr Entry kCommands[] = {
      "ends: score, first character, the one behind the\nlast, text; an empty line after each text.",
      kAnswer, kHasOutputs ? answer : nullptr},
     {"rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
-     "The model scores the query with each TEXT, or each line of standard input (a cross-encoder): "
-     "score, line and text, best first.",
+     "The model scores the query with each TEXT, or each line of standard input (a cross-encoder; "
+     "--late: ColBERT): score, line and text, best first.",
      kRank, kHasOutputs ? rank : nullptr},
     {"chat", "MODEL", "a conversation, with the model's own template",
      "Each line of standard input is a message, each answer ends with an empty line. Tokens are "

@@ -19,6 +19,32 @@ phasor_status check_places(const phasor_item& it, uint32_t segments, uint32_t st
   return PHASOR_OK;
 }
 
+// Tokens that nobody attends to: an encoder's, behind those that are seen. Each token sees one of
+// them, and none looks up a distance beyond the keys.
+phasor_status check_seen(const Session& s, const phasor_item& it, phasor_error* error) {
+  const Model& m = *s.model.pointer;
+  if (it.reserved != 0)
+    return bad_input(error, "sequence ", it.sequence, ": the item's reserved field is not 0");
+  if (it.seen == 0) return PHASOR_OK;
+  if (m.descriptor.has(kDecoder))
+    return bad_input(error, "sequence ", it.sequence,
+                     ": tokens that are not seen are an encoder's");
+  if (it.seen > it.count)
+    return bad_input(error, {it.count, it.seen}, "sequence ", it.sequence, ": ", it.seen,
+                     " tokens are seen, there are ", it.count);
+  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(0, i));
+    if (relative_keys(k) || k.position == kT5Bias)
+      return bad_input(error, "sequence ", it.sequence,
+                       ": all tokens are seen where positions have tables of distances");
+    const uint32_t before = k.causal != 0 ? k.window - 1 : k.window / 2;
+    if (k.window != 0 && it.count - it.seen > before)
+      return bad_input(error, {before, it.count - it.seen}, "sequence ", it.sequence, ": ",
+                       it.count - it.seen, " tokens are not seen, the window holds ", before);
+  }
+  return PHASOR_OK;
+}
+
 // What holds for an item of either stack; `start` is its first position.
 phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t stack,
                          phasor_error* error) {
@@ -42,6 +68,7 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t sta
     return bad_input(error, "sequence ", it.sequence, ": expected either ids or embeddings");
   }
   if (it.ids != nullptr) status = check_ids(s, stack, "", it.ids, it.count, error);
+  if (status == PHASOR_OK) status = check_seen(s, it, error);
   if (status != PHASOR_OK) return status;
   return check_places(it, s.model->descriptor.stacks[stack].segments,
                       stack == 0 ? 0 : s.sequences()[it.sequence].length, error);

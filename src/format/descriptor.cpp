@@ -168,6 +168,12 @@ constexpr Field kFields[] = {
     choice(14, OUTPUT(scores), 0, 2, kAll, "softmax|sigmoid|as they are"),
     text(16, OUTPUT(labels)),
     text(17, OUTPUT(prompts)),
+    whole(18, OUTPUT(query_length), 0, 1u << 24),
+    whole(19, OUTPUT(document_length), 0, 1u << 24),
+    whole(20, OUTPUT(query_marker), 0, kMaxId),
+    whole(21, OUTPUT(document_marker), 0, kMaxId),
+    choice(22, OUTPUT(expansion), 0, 2, kAll, "none|hidden|seen"),
+    list(23, OUTPUT(skipped), 0, 65536),
 
     whole(1, GENERATION(sample), 0, 1),
     real(2, GENERATION(temperature)),
@@ -480,6 +486,30 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   return PHASOR_OK;
 }
 
+// Late interaction: vectors of an encoder's positions.
+phasor_status check_late(const File& file, const Descriptor& d, phasor_error* error) {
+  const OutputDescriptor& o = d.output;
+  const SideDescriptor& side = d.sides[kEncoder];
+  const auto bad = [&](const char* text) { return refuse(error, "output", text); };
+  const bool marked = o.query_marker != PHASOR_NONE || o.document_marker != PHASOR_NONE;
+  if (o.query_length == 0) {
+    if (o.document_length != 0 || o.expansion != 0 || marked || o.skipped.count != 0)
+      return bad(".query_length: missing, late interaction needs it");
+    return PHASOR_OK;
+  }
+  if (d.has(kDecoder) || o.output != kOutputClasses || o.pooling != 0)
+    return bad(".query_length: late interaction is of an encoder's classes at each position");
+  if (o.document_length == 0) return bad(".document_length: missing, late interaction needs it");
+  if (o.expansion != 0 && side.mask == PHASOR_NONE)
+    return bad(".expansion: there is no mask token that a query could have behind it");
+  phasor_status status = check_ids(file, o.skipped, side, "output.skipped: id ", error);
+  const uint32_t both[] = {o.query_marker, o.document_marker};
+  for (const uint32_t id : both)
+    if (status == PHASOR_OK && id != PHASOR_NONE)
+      status = check_id(id, side, "output: marker ", error);
+  return status;
+}
+
 // Sequences that never come: of each its length, then its ids.
 phasor_status check_bad_words(const File& file, const Array& words, const SideDescriptor& side,
                               phasor_error* error) {
@@ -560,7 +590,8 @@ phasor_status check_whole(const File& file, const Descriptor& d, const KindDescr
     return bad("target.embedding_shared: the sides differ in vocabulary or width");
   if (source.embedding_shared != 0)
     return bad("source.embedding_shared: only the target side can share");
-  const phasor_status status = check_output(d, error);
+  phasor_status status = check_output(d, error);
+  if (status == PHASOR_OK) status = check_late(file, d, error);
   return status != PHASOR_OK ? status : check_generation(file, d, error);
 }
 
@@ -574,6 +605,7 @@ class Reader {
       d_.stacks[half] = default_stack();
     }
     d_.output.scale = 1;
+    d_.output.query_marker = d_.output.document_marker = PHASOR_NONE;
     d_.generation.length_penalty = 1;
     d_.generation.forced_last = PHASOR_NONE;
   }

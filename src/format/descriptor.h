@@ -95,8 +95,11 @@ struct KindDescriptor {
 struct OutputDescriptor {
   uint32_t output, tied, bias, pooling, normalise, classes, head_width, head_activation, head_norm,
       head_bias, scores;
+  uint32_t query_length, document_length, expansion;  // of late interaction
+  uint32_t query_marker, document_marker;             // or PHASOR_NONE
   float scale, cap, head_norm_eps;
   Array labels, prompts;  // bytes of text
+  Array skipped;          // ids
 };
 
 // What the makers of a model recommend for generation; 0: they say nothing.

@@ -7,9 +7,7 @@ namespace phasor {
 namespace {
 
 uint64_t encoder_page(const Session&, const Row& row, uint32_t i) { return uint64_t(row.page) + i; }
-uint32_t encoder_keys(const Session& s, const Row& row) {
-  return s.sequences()[row.sequence].encoded;
-}
+uint32_t encoder_keys(const Session&, const Row& row) { return row.seen; }
 
 template <bool kRing>
 uint64_t decoder_page(const Session& s, const Row& row, uint32_t i) {

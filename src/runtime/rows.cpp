@@ -22,6 +22,7 @@ Row row_of(const Pass& pass, uint32_t stack, const phasor_item& item, uint32_t t
   row.id = item.ids != nullptr ? item.ids[token] : PHASOR_NONE;
   row.embedding = uint64_t(token) * pass.model.descriptor.stacks[stack].embedding_width;
   row.segment = item.segments != nullptr ? item.segments[token] : 0;
+  row.seen = item.seen != 0 ? item.seen : item.count;
   return row;
 }
 

@@ -53,7 +53,7 @@ struct Row {
   uint32_t item;
   uint32_t page;  // encoder: the sequence's first page in kPartEncoderCache
   uint32_t segment;
-  uint32_t reserved;
+  uint32_t seen;  // encoder: the sequence's keys, from its first one on
 };
 
 // Up to kTile rows, one after the other in the same sequence.

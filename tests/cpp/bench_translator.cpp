@@ -134,7 +134,9 @@ class Translator {
                               nullptr,
                               nullptr,
                               nullptr,
-                              nullptr};
+                              nullptr,
+                              0,
+                              0};
     if (phasor_encode(session_, &item, 1, &error_) != PHASOR_OK) die("encode", error_.text);
     phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
     phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;

@@ -74,8 +74,17 @@ int main(int argc, char** argv) {
   phasor_side side{};
   side.struct_size = sizeof side;
   const uint32_t start = 0;
-  const phasor_item item{
-      sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &start, nullptr, nullptr, nullptr, nullptr};
+  const phasor_item item{sizeof(phasor_item),
+                         0,
+                         1,
+                         PHASOR_LOGITS_LAST,
+                         &start,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         0,
+                         0};
   if (phasor_model_side(model, PHASOR_TARGET, &side) != PHASOR_OK ||
       phasor_step(session, &item, 1, nullptr) != PHASOR_OK)
     return fail("expected a decoder");

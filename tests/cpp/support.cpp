@@ -132,7 +132,9 @@ void begin(const Engine& e, uint64_t seed) {
                          nullptr,
                          nullptr,
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
   if (phasor_encode(e.session, &item, 1, nullptr) != PHASOR_OK)
     give_up("a source cannot be encoded");
 }

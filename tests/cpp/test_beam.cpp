@@ -122,7 +122,9 @@ const float* logits_after(const Engine& e, const Plain& beam, const Options& o,
                          nullptr,
                          nullptr,
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   float* x = phasor_logits(e.session, 0);
   if (o.logits != nullptr) REQUIRE(o.logits(o.user, x, vocabulary, beam.ids.data(), count) == 0);
@@ -499,7 +501,9 @@ TEST_CASE(
                              nullptr,
                              nullptr,
                              nullptr,
-                             nullptr};
+                             nullptr,
+                             0,
+                             0};
       REQUIRE(phasor_step(plain.session, &item, 1, nullptr) == PHASOR_OK);
       CHECK(state_of(e) == state_of(plain));
       // Every page is free again: the longest sequences fit, all at the same time.
@@ -804,7 +808,9 @@ double coverage_of(const Engine& e, const Output& one) {
                          nullptr,
                          nullptr,
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   REQUIRE(phasor_session_callbacks(e.session, nullptr) == PHASOR_OK);
   return coverage.penalty();

@@ -54,8 +54,17 @@ std::vector<std::pair<uint32_t, float>> rows_of(const Block& file, const char* i
   for (uint32_t q = 0; q < 2; ++q) {
     for (uint32_t i = 0; i < kTokens; ++i)
       ids[q].push_back((i * 13 + q * 5 + 3) % std::min(vocabulary, 40u));
-    items[q] = {
-        sizeof(phasor_item), q, kTokens, wanted, ids[q].data(), nullptr, nullptr, nullptr, nullptr};
+    items[q] = {sizeof(phasor_item),
+                q,
+                kTokens,
+                wanted,
+                ids[q].data(),
+                nullptr,
+                nullptr,
+                nullptr,
+                nullptr,
+                0,
+                0};
     sources[q] = {sizeof(phasor_item),
                   q,
                   7,
@@ -64,7 +73,9 @@ std::vector<std::pair<uint32_t, float>> rows_of(const Block& file, const char* i
                   nullptr,
                   nullptr,
                   nullptr,
-                  nullptr};
+                  nullptr,
+                  0,
+                  0};
   }
   if (phasor_model_stack(e.model) != PHASOR_DECODER)
     REQUIRE(phasor_encode(e.session, sources, 2, &error) == PHASOR_OK);
@@ -90,8 +101,17 @@ std::vector<std::pair<uint32_t, float>> rows_of(const Block& file, const char* i
 uint32_t generated(const Engine& e, uint32_t lookahead, std::vector<uint32_t>* out) {
   phasor_error error = PHASOR_ERROR_INIT;
   const uint32_t source[] = {5, 6, 7, 8, 5, 6, 7, 8}, start[] = {4, 5, 6, 4, 5, 6};
-  const phasor_item item{
-      sizeof(phasor_item), 0, 8, PHASOR_LOGITS_NONE, source, nullptr, nullptr, nullptr, nullptr};
+  const phasor_item item{sizeof(phasor_item),
+                         0,
+                         8,
+                         PHASOR_LOGITS_NONE,
+                         source,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         0,
+                         0};
   if (phasor_model_stack(e.model) != PHASOR_DECODER)
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
@@ -182,7 +202,9 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
                              nullptr,
                              nullptr,
                              nullptr,
-                             nullptr};
+                             nullptr,
+                             0,
+                             0};
       REQUIRE(phasor_encode(engine->session, &item, 1, &error) == PHASOR_OK);
     }
   const auto step = [&](const Engine& engine, std::vector<phasor_item> items) {
@@ -190,7 +212,7 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
   };
   const auto item = [&](uint32_t sequence, uint32_t wanted) {
     return phasor_item{
-        sizeof(phasor_item), sequence, 2, wanted, ids, nullptr, nullptr, nullptr, nullptr};
+        sizeof(phasor_item), sequence, 2, wanted, ids, nullptr, nullptr, nullptr, nullptr, 0, 0};
   };
   CHECK(step(e, {item(0, PHASOR_LOGITS_LAST)}) == PHASOR_BAD_INPUT);
   CHECK(std::string(error.text) == "logits of 1 rows, the limits hold 0");
@@ -252,8 +274,20 @@ TEST_CASE(
                                  nullptr,
                                  nullptr,
                                  nullptr,
-                                 nullptr},
-            step{sizeof(phasor_item), 0, 3, wanted, source, nullptr, nullptr, nullptr, nullptr};
+                                 nullptr,
+                                 0,
+                                 0},
+            step{sizeof(phasor_item),
+                 0,
+                 3,
+                 wanted,
+                 source,
+                 nullptr,
+                 nullptr,
+                 nullptr,
+                 nullptr,
+                 0,
+                 0};
         REQUIRE(phasor_encode(e.session, &encode, 1, &error) == PHASOR_OK);
         REQUIRE(phasor_step(e.session, &step, 1, &error) == PHASOR_OK);
         uint32_t id = 0;
@@ -273,8 +307,8 @@ TEST_CASE("best tokens: a value that is not finite fails its sequence only") {
   const uint32_t id = 4;
   const phasor_item items[2] = {
       {sizeof(phasor_item), 0, 1, PHASOR_BEST_LAST, nullptr, embedding.data(), nullptr, nullptr,
-       nullptr},
-      {sizeof(phasor_item), 1, 1, PHASOR_BEST_LAST, &id, nullptr, nullptr, nullptr, nullptr}};
+       nullptr, 0, 0},
+      {sizeof(phasor_item), 1, 1, PHASOR_BEST_LAST, &id, nullptr, nullptr, nullptr, nullptr, 0, 0}};
   phasor_error error = PHASOR_ERROR_INIT;
   CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
   CHECK(phasor_sequence_status(e.session, 0) == PHASOR_NOT_FINITE);

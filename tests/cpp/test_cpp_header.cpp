@@ -76,7 +76,9 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
                       nullptr,
                       nullptr,
                       nullptr,
-                      nullptr};
+                      nullptr,
+                      0,
+                      0};
   phasor_generation result = PHASOR_GENERATION_INIT;
   REQUIRE(phasor_encode(session->handle(), &item, 1, nullptr) == PHASOR_OK);
   REQUIRE(phasor_generate(session->handle(), 0, nullptr, 0, plain.data(), 8, nullptr, &result,

@@ -264,6 +264,78 @@ TEST_CASE("segments are a second table, and one that the model does not have is 
   CHECK(std::string(error.text) == "segment 2 at place 8, the model has 2");
 }
 
+// `seen` of `ids`, of which the first `check` rows count.
+uint64_t seen_hash(const Engine& e, const std::vector<uint32_t>& ids, uint32_t seen, uint32_t first,
+                   uint32_t end) {
+  phasor_error error = PHASOR_ERROR_INIT;
+  phasor_item item = item_of(0, ids);
+  item.seen = seen;
+  const phasor_status status = phasor_encode(e.session, &item, 1, &error);
+  CAPTURE(error.text);
+  REQUIRE(status == PHASOR_OK);
+  uint32_t rows = 0, stride = 0;
+  const float* h = phasor_hidden(e.session, 0, &rows, &stride);
+  REQUIRE((h != nullptr && rows == ids.size()));
+  uint64_t hash = kFnvStart;
+  for (uint32_t r = first; r < end; ++r)
+    hash = fnv1a(hash, h + r * stride, source_of(e).width * sizeof(float));
+  return hash;
+}
+
+TEST_CASE("tokens that are not seen have outputs of their own, and change no other's") {
+  uint32_t tried = 0;
+  for (const std::string& name : models_of(PHASOR_ENCODER)) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    for (const uint32_t chunk : {64u, 5u, 1u}) {
+      const phasor_limits limits = batch_limits(file, chunk);
+      const Engine e(file, nullptr, &limits);
+      for (const uint32_t seen : {1u, 3u, 15u, 16u, 17u, 19u}) {
+        CAPTURE(seen);
+        std::vector<uint32_t> ids = ids_of(1, 20), other = ids;
+        phasor_error error = PHASOR_ERROR_INIT;
+        phasor_item item = item_of(0, ids);
+        item.seen = seen;
+        if (phasor_encode(e.session, &item, 1, &error) == PHASOR_BAD_INPUT) {
+          const std::string why(error.text);
+          CHECK((why.find("tables of distances") != std::string::npos ||
+                 why.find("the window holds") != std::string::npos));
+          continue;
+        }
+        ++tried;
+        const std::vector<uint32_t> alone(ids.begin(), ids.begin() + seen);
+        CHECK(seen_hash(e, ids, seen, 0, seen) == seen_hash(e, alone, 0, 0, seen));
+        const uint64_t last = seen_hash(e, ids, seen, 19, 20);
+        for (uint32_t i = seen; i < 19; ++i) other[i] = (other[i] + 5) % 40;
+        CHECK(seen_hash(e, other, seen, 19, 20) == last);
+        other[19] = (other[19] + 5) % 40;
+        CHECK(seen_hash(e, other, seen, 19, 20) != last);
+        CHECK(seen_hash(e, ids, 20, 0, 20) == seen_hash(e, ids, 0, 0, 20));
+      }
+    }
+  }
+  CHECK(tried > 30);
+}
+
+TEST_CASE("how many tokens are seen is checked") {
+  const auto why = [](const char* name, uint32_t seen, uint32_t reserved) {
+    const Block file = golden_file(name);
+    const Engine e(file, nullptr);
+    const std::vector<uint32_t> ids = ids_of(1, 9);
+    phasor_error error = PHASOR_ERROR_INIT;
+    phasor_item item = item_of(0, ids);
+    item.seen = seen;
+    item.reserved = reserved;
+    CHECK(phasor_encode(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);
+    return std::string(error.text);
+  };
+  CHECK(why("tiny-bert-f32", 10, 0) == "sequence 0: 10 tokens are seen, there are 9");
+  CHECK(why("tiny-bert-f32", 0, 1) == "sequence 0: the item's reserved field is not 0");
+  CHECK(why("tiny-d2l-f32", 3, 0) == "sequence 0: tokens that are not seen are an encoder's");
+  CHECK(why("tiny-relative-query-f32", 3, 0) ==
+        "sequence 0: all tokens are seen where positions have tables of distances");
+}
+
 TEST_CASE(
     "positions are counted: token ids in their place, and a position past the table, are errors "
     "that say so") {

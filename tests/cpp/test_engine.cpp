@@ -66,7 +66,9 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
                      nullptr,
                      nullptr,
                      nullptr,
-                     nullptr};
+                     nullptr,
+                     0,
+                     0};
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   }
   phasor_side side{};
@@ -83,7 +85,9 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
                      nullptr,
                      nullptr,
                      nullptr,
-                     nullptr};
+                     nullptr,
+                     0,
+                     0};
     REQUIRE(phasor_step(e.session, &item, 1, &error) == PHASOR_OK);
     for (uint32_t r = 0; r < count; ++r)
       hash = fnv1a(hash, phasor_logits(e.session, r), side.vocabulary * sizeof(float));
@@ -111,7 +115,9 @@ void give_source(const Engine& e, uint32_t sequence, uint32_t length) {
                    nullptr,
                    nullptr,
                    nullptr,
-                   nullptr};
+                   nullptr,
+                   0,
+                   0};
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
 }
@@ -126,7 +132,9 @@ uint64_t step_hash(const Engine& e, uint32_t sequence, const std::vector<uint32_
                    nullptr,
                    nullptr,
                    nullptr,
-                   nullptr};
+                   nullptr,
+                   0,
+                   0};
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_step(e.session, &item, 1, &error);
   CAPTURE(error.text);
@@ -245,7 +253,9 @@ TEST_CASE(
                            nullptr,
                            nullptr,
                            nullptr,
-                           nullptr};
+                           nullptr,
+                           0,
+                           0};
           if (limits.source != 0) CHECK(phasor_encode(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target != 0) CHECK(phasor_step(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target == 0) continue;
@@ -292,7 +302,9 @@ TEST_CASE("promise 1: no allocation between open and close") {
                      nullptr,
                      nullptr,
                      nullptr,
-                     nullptr};
+                     nullptr,
+                     0,
+                     0};
     if (limits.source != 0) status = phasor_encode(e.session, &item, 1, &error);
     if (status == PHASOR_OK)
       status =
@@ -330,7 +342,9 @@ TEST_CASE("rule 3.3: several sequences in one step give what each gives alone") 
                   nullptr,
                   nullptr,
                   nullptr,
-                  nullptr};
+                  nullptr,
+                  0,
+                  0};
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_step(together.session, items, 3, &error) == PHASOR_OK);
     const phasor_side side = target_of(together.model);
@@ -382,7 +396,9 @@ TEST_CASE("rule 3.3: truncate, fork and clear") {
                        nullptr,
                        nullptr,
                        nullptr,
-                       nullptr};
+                       nullptr,
+                       0,
+                       0};
       phasor_error error = PHASOR_ERROR_INIT;
       CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);  // its source went too
     }
@@ -453,7 +469,9 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
                            nullptr,
                            nullptr,
                            nullptr,
-                           nullptr};
+                           nullptr,
+                           0,
+                           0};
   if (v.source_count != 0) REQUIRE(phasor_encode(e.session, &source, 1, &error) == PHASOR_OK);
   const phasor_item target{sizeof(phasor_item),
                            0,
@@ -463,7 +481,9 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
                            nullptr,
                            nullptr,
                            nullptr,
-                           nullptr};
+                           nullptr,
+                           0,
+                           0};
   REQUIRE(phasor_step(e.session, &target, 1, &error) == PHASOR_OK);
   const phasor_side side = target_of(e.model);
   return std::vector<float>(phasor_logits(e.session, 0),
@@ -616,25 +636,26 @@ TEST_CASE("rule 3.5: bad input is a status with one line, and changes nothing") 
   phasor_error error = PHASOR_ERROR_INIT;
   const auto step = [&](phasor_item item) { return phasor_step(e.session, &item, 1, &error); };
   CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_BAD_INPUT);
+              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
   CHECK(error.found == side.vocabulary);
   CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_BAD_INPUT);
+              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
   CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_BAD_INPUT);
+              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
   CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_BAD_INPUT);
+              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
   // three rows, room for two
   CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_BAD_INPUT);
-  phasor_item twice[2] = {{sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr},
-                          {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr}};
+              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
+  phasor_item twice[2] = {
+      {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr, 0, 0},
+      {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr, 0, 0}};
   CHECK(phasor_step(e.session, twice, 2, &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_sequence_length(e.session, 0) == 0);
   CHECK(phasor_sequence_length(e.session, 1) == 0);
   CHECK(phasor_logits(e.session, 0) == nullptr);
   CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr}) == PHASOR_OK);
+              nullptr, 0, 0}) == PHASOR_OK);
 }
 
 TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and names the layer") {
@@ -652,10 +673,10 @@ TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and na
     std::vector<float> embedding(side.width, 0.5f);
     embedding[3] = std::numeric_limits<float>::quiet_NaN();
     const uint32_t id = 4;
-    phasor_item items[2] = {
-        {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data(), nullptr, nullptr,
-         nullptr},
-        {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr, nullptr}};
+    phasor_item items[2] = {{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr,
+                             embedding.data(), nullptr, nullptr, nullptr, 0, 0},
+                            {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr,
+                             nullptr, nullptr, 0, 0}};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
     CHECK(error.layer == 0);
@@ -663,8 +684,17 @@ TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and na
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
     CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 1), side.vocabulary * 4) ==
           step_hash(reference, 1, {4}));
-    items[0] = {
-        sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr, nullptr};
+    items[0] = {sizeof(phasor_item),
+                0,
+                1,
+                PHASOR_LOGITS_LAST,
+                &id,
+                nullptr,
+                nullptr,
+                nullptr,
+                nullptr,
+                0,
+                0};
     CHECK(phasor_step(e.session, items, 1, &error) == PHASOR_NOT_FINITE);  // until it is cleared
     phasor_sequence_clear(e.session, 0);
     give_source(e, 0, 5);
@@ -802,8 +832,17 @@ TEST_CASE(
     callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     const uint32_t more[20] = {1};
-    phasor_item item{
-        sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr, nullptr, nullptr, nullptr};
+    phasor_item item{sizeof(phasor_item),
+                     0,
+                     20,
+                     PHASOR_LOGITS_LAST,
+                     more,
+                     nullptr,
+                     nullptr,
+                     nullptr,
+                     nullptr,
+                     0,
+                     0};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_STOPPED);
     CHECK(phasor_sequence_length(e.session, 0) == 7);

@@ -52,7 +52,7 @@ phasor_status try_everything(const Block& file, phasor_error* error) {
     return PHASOR_OK;
   const uint32_t ids[2] = {0, 0};
   phasor_item item{
-      sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr, nullptr};
+      sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr, nullptr, 0, 0};
   phasor_status ignored = PHASOR_OK;
   if (phasor_model_stack(model) != PHASOR_DECODER)
     ignored = phasor_encode(session, &item, 1, error);

@@ -145,7 +145,9 @@ TEST_CASE(
                              nullptr,
                              nullptr,
                              nullptr,
-                             nullptr};
+                             nullptr,
+                             0,
+                             0};
       REQUIRE(phasor_step(loop.session, &item, 1, nullptr) == PHASOR_OK);
       uint32_t id = 0;
       REQUIRE(phasor_choose(loop.session, &id, nullptr, 0, ids.data(),

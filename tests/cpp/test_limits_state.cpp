@@ -21,7 +21,7 @@ phasor_limits limits_of(const phasor_model* model, uint32_t target, uint32_t chu
 
 void step(const Engine& e, uint32_t id) {
   const phasor_item item{
-      sizeof(phasor_item), 0, 1, PHASOR_LOGITS_ALL, &id, nullptr, nullptr, nullptr, nullptr};
+      sizeof(phasor_item), 0, 1, PHASOR_LOGITS_ALL, &id, nullptr, nullptr, nullptr, nullptr, 0, 0};
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
 }
 uint64_t step_hash(const Engine& e, uint32_t id) {

@@ -333,6 +333,47 @@ TEST_CASE("refusals: an output") {
   });
 }
 
+TEST_CASE("refusals: late interaction") {
+  const char* const alone = "output.query_length: missing, late interaction needs it";
+  const char* const rows =
+      "output.query_length: late interaction is of an encoder's classes at each position";
+  const Edit each = {"output.pooling", 0}, query = {"output.query_length", 8},
+             text = {"output.document_length", 9};
+  try_all({
+      {kClasses, {each, query, text}, ""},
+      {kClasses, {each, {"output.query_length", 0}}, ""},
+      {kClasses, {each, text}, alone},
+      {kClasses, {each, {"output.expansion", 1}}, alone},
+      {kClasses, {each, {"output.query_marker", 1}}, alone},
+      {kClasses, {each, {"output.document_marker", 1}}, alone},
+      {kClasses, {each, {"output.skipped", ids(1)}}, alone},
+      {kClasses, {query, text}, rows},
+      {kBert, {query, text}, rows},
+      {kT5, {{"output.output", 4}, {"output.classes", 3}, query, text}, rows},
+      {kClasses, {each, query}, "output.document_length: missing, late interaction needs it"},
+      {kClasses, {each, query, text, {"output.expansion", 2}}, ""},
+      {kClasses,
+       {each, query, text, {"output.expansion", 3}},
+       "output.expansion: 3, expected 0 to 2"},
+      {kClasses,
+       {each, query, text, {"output.expansion", 1}, {"source.mask", kGone}},
+       "output.expansion: there is no mask token that a query could have behind it"},
+      {kClasses, {each, query, text, {"output.skipped", ids(3, 56)}}, ""},
+      {kClasses,
+       {each, query, text, {"output.skipped", ids(3, 57)}, {"output.query_marker", 3}},
+       "output.skipped: id 57 is not below the vocabulary 57"},
+      {kClasses,
+       {each, query, text, {"output.query_marker", 56}, {"output.document_marker", 56}},
+       ""},
+      {kClasses,
+       {each, query, text, {"output.query_marker", 57}},
+       "output: marker 57 is not below the vocabulary 57"},
+      {kClasses,
+       {each, query, text, {"output.document_marker", 58}},
+       "output: marker 58 is not below the vocabulary 57"},
+  });
+}
+
 TEST_CASE("refusals: what is recommended for generation") {
   const auto real = [](const char* name, double value, const char* line) {
     return Case{kLm, {{name, value}}, line};

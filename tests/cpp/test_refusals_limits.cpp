@@ -235,7 +235,9 @@ struct Saved {
                            nullptr,
                            nullptr,
                            nullptr,
-                           nullptr};
+                           nullptr,
+                           0,
+                           0};
     if (tokens != 0) REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
     state = state_of(e);
   }
@@ -334,7 +336,9 @@ TEST_CASE("refusals: a saved sequence that is empty, as long as the limits, or o
                          nullptr,
                          nullptr,
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
   REQUIRE(phasor_step(small.session, &item, 1, nullptr) == PHASOR_OK);
   const State whole = state_of(small);
   REQUIRE(load_u32(whole.data() + 16) == limits.target);

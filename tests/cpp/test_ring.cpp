@@ -62,7 +62,9 @@ phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
                          nullptr,
                          nullptr,
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
   return phasor_step(e.session, &item, 1, nullptr);
 }
 

@@ -38,8 +38,17 @@ class Row {
     n = side.vocabulary;
     ends.assign(side.end, side.end + side.end_count);
     const uint32_t start = 1;
-    const phasor_item item{
-        sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &start, nullptr, nullptr, nullptr, nullptr};
+    const phasor_item item{sizeof(phasor_item),
+                           0,
+                           1,
+                           PHASOR_LOGITS_LAST,
+                           &start,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           0,
+                           0};
     REQUIRE(phasor_step(e_->session, &item, 1, nullptr) == PHASOR_OK);
     phasor_random_seed(&random, 1);
   }

@@ -138,6 +138,7 @@ bool encode_any(Choices* c, const Model& model, const Session& session, uint32_t
   item.sequence = sequence;
   item.count = static_cast<uint32_t>(ids.size());
   item.ids = exact.as<uint32_t>();
+  if (c->chance(20)) item.seen = c->below(item.count + 2);
   Answer answer;
   return answer(phasor_encode(session.get(), &item, 1, &answer.error),
                 {PHASOR_BAD_INPUT, PHASOR_NOT_FINITE});

@@ -38,6 +38,8 @@ void list(const phasor_model* model) {
     look_at(name, bytes);
     look_at(text, more);
   }
+  uint32_t skipped = 0;
+  if (const uint32_t* ids = phasor_skipped(model, &skipped)) look_at(ids, skipped);
   auto cost = sized<phasor_cost>();
   demand(phasor_model_cost(model, 7, 9, &cost) == PHASOR_OK, "a model without a cost");
 }

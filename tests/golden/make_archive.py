@@ -91,6 +91,20 @@ def last_token() -> dict:
     )
 
 
+def late(expansion: int) -> Callable[[], dict]:
+    """Vectors of all positions, for late interaction."""
+
+    def make() -> dict:
+        d = last_token()
+        d["source"]["mask"] = 4
+        d["output"] = {"output": D.CLASSES, "classes": 9, "scores": D.PLAIN, "expansion": expansion}
+        d["output"].update(query_length=8, document_length=20, query_marker=5, document_marker=6)
+        d["output"]["skipped"] = [7, 8]
+        return d
+
+    return make
+
+
 def squared_head() -> dict:
     d = last_token()
     d["output"]["head_activation"] = D.RELU2
@@ -347,6 +361,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-separate-{L.TYPES[kind]}"] = separate, kind, {}
     out[f"v{VERSION}-squared-head-{L.TYPES[L.F32]}"] = squared_head, L.F32, {}
     out[f"v{VERSION}-apertus-{L.TYPES[L.Q8]}"] = apertus, L.Q8, {}
+    for name, make in {"late": late(1), "late-seen": late(2)}.items():
+        out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:

@@ -10,6 +10,7 @@ import pytest
 from test_cli import LANGUAGE, MODELS, bad, good, phasor
 
 import random_models as M
+from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
@@ -237,6 +238,81 @@ def test_rank(tmp_path):
     bad(1, "rank", CLASSIFIER, "a", "b", says=["no classifier with one class"])
     bad(1, "rank", SENTENCE, "a", "b", says=["no classifier with one class"])
     bad(2, "rank", path, "a", "--ids", "5", says=["--ids"])
+
+
+@pytest.mark.parametrize("expansion", [D.NO_EXPANSION, D.HIDDEN_EXPANSION, D.SEEN_EXPANSION])
+def test_late_interaction(tmp_path, expansion):
+    path = tmp_path / "m.phasor"
+    more = {"query_marker": 19, "document_marker": 20, "skipped": [6, 8]}
+    model = Reference(M.write_late(path, expansion=expansion, **more))
+
+    def vectors(ids, seen=0):
+        rows = model.output(model.encode(ids, seen=seen))
+        return rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+
+    asked = [1, 19, 4, 6, 2]
+    whole = asked + [22] * (4 if expansion else 0)
+    query = vectors(whole, len(asked) if expansion == D.HIDDEN_EXPANSION else 0)
+    texts = ["word3", "word4 word5", "", "word3", "word9\tword1 word3 word5"]
+    want = []
+    for ids in ([6], [7, 8], [], [6], [12, 4, 6, 8]):
+        ids = [1, 20, *ids, 2]
+        kept = [i for i, one in enumerate(ids) if one not in (6, 8)]
+        want.append(float((query @ vectors(ids)[kept].T).max(axis=1).sum()))
+    order = np.argsort(-np.array(want), kind="stable")
+    words = ("rank", path, "--late", "word1 word3")
+    lines = good(*words, stdin="".join(f"{text}\n" for text in texts)).splitlines()
+    for line, i in zip(lines, order, strict=True):
+        score, number, text = line.split("\t", 2)
+        assert (int(number), text) == (i + 1, texts[i]) and abs(float(score) - want[i]) < 1e-5
+    assert good(*words, *texts, "--top", "2", "--batch", "2").splitlines() == lines[:2]
+    record = json.loads(good(*words, *texts, "--top", "1", "--json"))
+    assert record["text"] == texts[order[0]] and abs(record["score"] - want[order[0]]) < 1e-5
+
+
+def test_what_late_interaction_refuses(tmp_path):
+    path, all_skipped = tmp_path / "m.phasor", tmp_path / "s.phasor"
+    M.write_late(path)
+    words = ("rank", path, "--late")
+    bad(2, *words, says=["rank: expected a query"])
+    bad(1, *words, "word1 " * 8, "word2", says=["the query: 10 tokens, there is room for 9"])
+    cut = good(*words, "word1 " * 8, "word2", "--truncate")
+    assert cut == good(*words, "word1 " * 7, "word2")
+    long = "word3 " * 11
+    assert (
+        good(*words, "word1", long, "--truncate").split("\t")[0]
+        == (good(*words, "word1", "word3 " * 10).split("\t")[0])
+    )
+    good(*words, "word1", long)
+    bad(1, *words, "word1", "word3 " * 3000, "word3", says=["argument 1", "tokens"])
+    assert good(*words, b"\xff", "word3") == good(*words, "\ufffd", "word3")  # as every text
+    bad(1, *words, "word1", "word2", "--source", "5", says=["the query: ", "limits hold 5"])
+    assert good(*words, "word1").splitlines() == []
+    for model in (CLASSIFIER, SENTENCE, MASKED):
+        bad(1, "rank", model, "--late", "a", "b", says=["has no vectors for late interaction"])
+    bad(1, "rank", path, "a", "b", says=["ranks by late interaction"])
+    bad(1, "classify", path, "a", says=["is no classifier"])
+    bad(1, "tag", path, "a", says=["labels no tokens"])
+    bad(1, "embed", path, "a", says=["says nothing of pooling"])
+    M.write_late(all_skipped, skipped=[1, 2, 6])
+    bad(1, "rank", all_skipped, "--late", "word1", "word3", says=["no token that counts"])
+    wide = M.encoder(
+        side={"vocabulary": 9, "mask": 3},
+        output={"output": D.CLASSES, "classes": 3, "query_length": 5, "document_length": 5},
+    )
+    for change, line in (
+        ({"query_length": 0}, "query_length: missing"),
+        ({"document_length": 0}, "document_length: missing"),
+        ({"pooling": 1}, "query_length: late interaction is of"),
+        ({"skipped": [9]}, "id 9 is not below the vocabulary 9"),
+        ({"query_marker": 9}, "id 9 is not below the vocabulary 9"),
+        ({"expansion": 3}, "expansion: 3, expected"),
+    ):
+        with pytest.raises(PhasorError, match=line):
+            D.encode_meta({**wide, "output": {**wide["output"], **change}})
+    side = {"vocabulary": 9}
+    with pytest.raises(PhasorError, match="expansion: there is no mask"):
+        D.encode_meta({**wide, "source": side, "output": {**wide["output"], "expansion": 1}})
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def write_ranker(path: Path, **output) -> F.PhasorFile:
     """A classifier of pairs with one class, and words for them."""
     words = ["<unk>", "<s>", "</s>", *(f"word{i}" for i in range(20))]
     side = {"vocabulary": len(words), "tokenizer": F.SOURCE_TOKENIZER}
-    side |= {"prefix": [1], "pair": [2], "suffix": [2]}
+    side |= {"prefix": [1], "pair": [2], "suffix": [2], "mask": 22}
     given = {"output": D.CLASSES, "classes": 1, "pooling": D.MEAN, "scores": D.SIGMOID, **output}
     tokenizer = {F.SOURCE_TOKENIZER: build_wordlist_section(words, 0, (1, 2))}
     return write_random(path, encoder(side=side, output=given), extra=tokenizer)
@@ -103,6 +103,12 @@ def write_spans(path: Path) -> F.PhasorFile:
     """The same with classes of each token: where an answer begins and ends."""
     labels = f"start{D.RECORD_END}end{D.RECORD_END}"
     return write_ranker(path, classes=2, pooling=0, scores=D.PLAIN, labels=labels)
+
+
+def write_late(path: Path, **output) -> F.PhasorFile:
+    """The same with a vector of each token, for late interaction."""
+    given = {"query_length": 9, "document_length": 12, "expansion": D.HIDDEN_EXPANSION, **output}
+    return write_ranker(path, classes=7, pooling=0, scores=D.PLAIN, **given)
 
 
 def translator(

@@ -215,6 +215,11 @@ def hugging_face_tokenizer(
     plain = bool(given) and characters.byte_table(given[0]) is not None
     if given and given != [_NONE] and not plain and not given[0].exists():
         raise PhasorError(f"--tokenizer: {given[0]}: there is no such file")
+    if source.late is not None and (path is None or given):
+        raise PhasorError(
+            f"{source.late.where}: late interaction takes the ids of its directory's tokenizer, "
+            + ("--tokenizer does not go with it" if given else "and there is none")
+        )
     if path is None or given == [_NONE]:
         return {}
     plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
@@ -235,6 +240,7 @@ def hugging_face_tokenizer(
         raise PhasorError(
             (message if known else f"{path}: {message}") + " (--tokenizer none converts without)"
         ) from error
+    source.describe_late(info)
     return {kind: section}
 
 

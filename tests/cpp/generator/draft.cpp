@@ -210,9 +210,21 @@ std::string choose_records(Choices* c, uint32_t count, bool pairs) {
   return all;
 }
 
-Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack) {
+// Late interaction, of classes at each position; `mask`: there is such a token.
+void choose_late(Choices* c, Group* o, uint32_t vocabulary, bool mask) {
+  o->set("query_length", c->of({1u, 5u, 32u, 1u << 24}));
+  o->set("document_length", c->of({1u, 9u, 180u, 1u << 24}));
+  if (mask) o->set("expansion", c->below(3));
+  for (const char* name : {"query_marker", "document_marker"})
+    if (c->chance(60)) o->set(name, c->below(vocabulary));
+  if (c->chance(60)) o->set_ids("skipped", some_ids(c, vocabulary));
+}
+
+Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack, const Group& source) {
   Group o(kScopeOutput);
   o.leave_out({"tied", "classes", "head_width", "labels", "prompts"});
+  o.leave_out({"query_length", "document_length", "expansion", "query_marker", "document_marker",
+               "skipped"});
   if (c->chance(35)) o.set("head_width", sizes.of("output head_width"));
   if (c->chance(30)) o.set_text("prompts", choose_records(c, c->below(4), true));
   if (stack != kEncoderOnly) {
@@ -236,6 +248,9 @@ Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack) {
   if (output != kOutputPooled) o.leave_out({"normalise"});
   if (output == kOutputHidden) o.leave_out({"head_width", "head_activation", "head_norm"});
   if (o.number("head_width") == 0) o.leave_out({"head_bias"});
+  if (c->chance(10)) o.set("query_length", 0), o.set("document_length", 0);
+  if (stack == kEncoderOnly && classes != 0 && o.number("pooling") == kPoolNone && c->chance(50))
+    choose_late(c, &o, source.number("vocabulary"), source.has("mask"));
   return o;
 }
 
@@ -336,7 +351,7 @@ Draft draft_model(Choices* c) {
         stacks[1].leave_out({"projection_bias", "projection_place"});
     }
   }
-  Group output = choose_output(c, sizes, d.stack);
+  Group output = choose_output(c, sizes, d.stack, sides[0]);
   choose_shared(c, d, sides.data(), stacks.data(), &output);
   output.zero_or_absent(c, {"tied", "classes", "head_width"});
 

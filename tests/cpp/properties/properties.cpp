@@ -82,6 +82,10 @@ void check_questions(const Opened& o) {
     need(phasor_prompt(m, i, &name, &bytes, &text, &more) == PHASOR_OK, "a prompt is missing");
   need(phasor_prompt(m, out.prompts, &name, &bytes, &text, &more) == PHASOR_BAD_INPUT,
        "a prompt too many");
+  uint32_t skipped = 0;
+  const uint32_t* const ids = phasor_skipped(m, &skipped);
+  for (uint32_t i = 0; i < skipped; ++i)
+    need(ids[i] < o.inside().descriptor.sides[0].vocabulary, "a skipped id that is none");
   phasor_cost cost{};
   cost.struct_size = sizeof cost;
   need(phasor_model_cost(m, 7, 9, &cost) == PHASOR_OK, "cost");
@@ -532,6 +536,38 @@ void check_states(const Trial& t) {
   need(phasor_step(r.session(), items.data(), 1, &error) == PHASOR_BAD_INPUT, "states in a step");
 }
 
+// Tokens that are not seen change nothing of those that are.
+void check_seen(const Trial& t) {
+  const Sequences::Tokens& all = t.in.sources[0];
+  const Running r(t.opened, limits_for(t.limits, t.in, t.whole()), t.pool);
+  const uint32_t width = t.opened.inside().descriptor.stacks[0].width;
+  const auto hidden = [&](phasor_item item, uint32_t rows, std::vector<float>* out) {
+    phasor_error error = PHASOR_ERROR_INIT;
+    const phasor_status status = phasor_encode(r.session(), &item, 1, &error);
+    if (status != PHASOR_OK) return status;
+    uint32_t count = 0, stride = 0;
+    const float* const first = phasor_hidden(r.session(), 0, &count, &stride);
+    out->clear();
+    for (uint32_t row = 0; row < rows; ++row)
+      out->insert(out->end(), first + std::size_t{row} * stride,
+                  first + std::size_t{row} * stride + width);
+    return status;
+  };
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.count = all.count();
+  item.ids = all.ids.data();
+  if (!all.segments.empty()) item.segments = all.segments.data();
+  item.seen = t.choices->between(1, item.count);
+  std::vector<float> some, alone;
+  const phasor_status status = hidden(item, item.seen, &some);
+  need(status == PHASOR_OK || status == PHASOR_BAD_INPUT, "encode of tokens that are not seen");
+  if (status != PHASOR_OK) return;
+  item.count = item.seen;
+  item.seen = 0;
+  need(hidden(item, item.count, &alone) == PHASOR_OK && some == alone,
+       "other bits beside tokens that are not seen");
+}
+
 // What gives classes has no tokens to choose from: each way of choosing one says so.
 void check_no_generation(const Trial& t) {
   phasor_limits limits = limits_for(t.limits, t.in, t.whole());
@@ -743,6 +779,7 @@ Outcome check_properties(Choices* c, const Bytes& bytes, cli::Pool* pool) {
   if (finite) check_vectors(t, file);
   if (finite && !opened.encoder()) check_sequences(t);
   if (finite && opened.inside().descriptor.has_both()) check_states(t);
+  if (finite && opened.encoder() && t.in.sources[0].embeddings.empty()) check_seen(t);
   if (finite && !opened.encoder() && !has_no_epsilon(opened)) check_generation(t);  // any token
   check_types(t);
   check_texts(t);

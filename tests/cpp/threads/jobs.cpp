@@ -110,6 +110,9 @@ uint64_t questions(const Shared& s) {
     if (const char* label = phasor_label(m, i, &bytes)) sum.add(label, bytes);
   for (uint32_t i = 0; phasor_prompt(m, i, &name, &bytes, &text, &more) == PHASOR_OK; ++i)
     sum.add(text, more);
+  uint32_t skipped = 0;
+  (void)phasor_skipped(m, &skipped);
+  sum.add(skipped);
   phasor_cost cost{};
   cost.struct_size = sizeof cost;
   sum.add(phasor_model_cost(m, 7, 9, &cost));

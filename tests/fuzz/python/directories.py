@@ -193,6 +193,68 @@ def _make_static(rng: random.Random) -> Source:
     return Source(files, ("@m",))
 
 
+_LATE = {
+    "pylate": {
+        "config_sentence_transformers.json": {
+            "prompts": {},
+            "similarity_fn_name": "MaxSim",
+            "query_prefix": "[CLS]",
+            "document_prefix": "[SEP]",
+            "query_length": 5,
+            "document_length": 6,
+            "attend_to_expansion_tokens": False,
+            "skiplist_words": ["!", "."],
+            "do_query_expansion": True,
+        },
+        "1_Dense/config.json": {
+            "in_features": models.WIDTH,
+            "out_features": models.WIDTH,
+            "bias": True,
+            "activation_function": "torch.nn.modules.linear.Identity",
+            "use_residual": False,
+        },
+        "modules.json": [
+            _module(0, "", "x.Transformer"),
+            _module(1, "1_Dense", "pylate.models.Dense.Dense"),
+        ],
+    },
+    "stanford": {
+        "artifact.metadata": {
+            "query_maxlen": 5,
+            "doc_maxlen": 6,
+            "mask_punctuation": True,
+            "attend_to_mask_tokens": False,
+            "similarity": "cosine",
+            "query_token_id": "[CLS]",
+            "doc_token_id": "[SEP]",
+        },
+    },
+}
+
+
+def _make_late(rng: random.Random, words: Words) -> Source:
+    """Late interaction: a directory of PyLate's, or of Stanford's."""
+    kind = rng.choice(list(_LATE))
+    parts: dict[str, Any] = _LATE[kind]
+    tree = tokenizer("wordpiece")
+    files = dict(model_of(("bert", "BertModel"), rows_of(tree)))
+    files["m/tokenizer.json"] = _json(tree)
+    dense = _sentence_weights()["2_Dense"]
+    if kind == "pylate":
+        files["m/1_Dense/model.safetensors"] = dense
+    else:
+        d = models.directory("bert", "BertModel", vocab_size=rows_of(tree))
+        files["m/config.json"] = _json({**d.config, "architectures": ["HF_ColBERT"]})
+        width = rng.choice((1, 3, models.WIDTH))
+        shape = rng.choice(((width, models.WIDTH), (width, models.WIDTH), (width,), (width, 2)))
+        matrix = {"linear.weight": np.ones(shape, "<f4")} if rng.random() < 0.95 else {}
+        files["m/model.safetensors"] = checkpoints.plain({**d.arrays(), **matrix})
+    changed = rng.choice(list(parts))
+    for name, part in parts.items():
+        files[f"m/{name}"] = _hostile_json(rng, part, words) if name == changed else _json(part)
+    return Source(files, ("@m",))
+
+
 def make_sentence(rng: random.Random, words: Words) -> Source:
     kind = ("bert", "BertModel")
     parts: dict[str, Any] = {
@@ -234,6 +296,8 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
         parts["2_Dense/config.json"]["module_input_name"] = "sentence_embedding"
     if rng.random() < 0.1:
         return _make_static(rng)
+    if rng.random() < 0.25:
+        return _make_late(rng, words)
     if rng.random() < 0.1:
         parts["modules.json"] = parts["modules.json"][:1]
         parts["config_sentence_transformers.json"]["model_type"] = "CrossEncoder"

@@ -41,7 +41,7 @@ READERS = {
         "families/model.py",
     ),
     "generation": ("families/generation.py",),
-    "sentence": ("families/sentence.py", "families/static.py"),
+    "sentence": ("families/sentence.py", "families/static.py", "families/late.py"),
     "adapter": ("families/lora.py",),
     "packed": ("checkpoints/packed.py", "families/packed.py"),
     "ctranslate2": ("checkpoints/ctranslate2.py", "families/ctranslate2.py"),

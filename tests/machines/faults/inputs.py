@@ -103,6 +103,7 @@ def write_all(to: Path, program: Path) -> None:
     wide = random_models.lm({"width": 256, "max_positions": 16}, head_width=64, hidden=1024)
     random_models.write_random(to / "large.phasor", wide)
     random_models.write_ranker(to / "ranker.phasor")
+    random_models.write_late(to / "late.phasor")
     random_models.write_spans(to / "spans.phasor")
     shutil.copy(ROOT / "tests" / "golden" / "tokenizers" / "bpe.model", to / "bpe.model")
     (to / "text.txt").write_text("hello there\nhello\n")

@@ -57,6 +57,10 @@ COMMANDS = {
         "words": "phasor rank {in}/ranker.phasor 'word1 word2' --quiet",
         "stdin": "word3\nword4 word5\n",
     },
+    "rank late": {
+        "words": "phasor rank {in}/late.phasor --late 'word1 word2' --quiet --json",
+        "stdin": "word3\nword4 word5\n",
+    },
     "tag": {"words": "phasor tag {in}/spans.phasor --quiet", "stdin": "word3\nword4 word5\n"},
     "answer": {
         "words": "phasor answer {in}/spans.phasor 'word1 word2' --quiet --json",

@@ -31,6 +31,7 @@ class Head(NamedTuple):
     # Names of the vocabulary's bias; more than one are one tensor twice.
     biases: tuple[str, ...] = ()
     fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
+    vectors: int = 0  # values of a vector at each position: classes without labels
     scores: int | None = None  # None: from config.json
     normalise: bool = False
     prompts: str = ""
@@ -59,7 +60,9 @@ def fields(head: Head, config: Config, width: int, norm_eps: float) -> dict[str,
     if head.norm:
         eps = norm_eps if head.norm_eps is None else head.norm_eps
         out.update(head_norm=D.LAYER_NORM, head_norm_eps=eps)
-    if head.output == D.CLASSES:
+    if head.vectors:
+        out.update(classes=head.vectors, bias=int(head.last_bias), scores=head.scores)
+    elif head.output == D.CLASSES:
         labels = list(head.fixed_classes) or labels_of(config)
         out.update(
             classes=len(labels),

@@ -23,6 +23,7 @@ from phasor.families import (
     encoder_decoder,
     generation,
     joined,
+    late,
     lora,
     packed,
     sentence,
@@ -102,6 +103,7 @@ class Source(NamedTuple):
     model: Model
     folder: Path  # where the tokenizer's files are
     family: Family | decoder.Family | encoder_decoder.Family
+    late: late.Late | None = None
 
     @property
     def side(self) -> str:
@@ -197,6 +199,12 @@ class Source(NamedTuple):
         if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
             side["pair_segment"] = 0  # the model has no token types to tell two texts apart
 
+    def describe_late(self, info: dict[str, Any]) -> None:
+        """The ids of late interaction, where there is any."""
+        if self.late is not None:
+            d = self.model.descriptor
+            d["output"].update(self.late.fields(info["ids"], info["unknown"], d))
+
     def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
         """Of a decoder: the configurations' ids count more than the tokenizer's."""
         classes = self.model.descriptor["output"]["output"] == D.CLASSES
@@ -275,6 +283,8 @@ def _read(
             f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not built;"
             " without this file the directory is an encoder-decoder"
         )
+    if modules and modules.late and not isinstance(family, Family):
+        raise PhasorError(f"{where}: late interaction of a decoder is not built")
     if isinstance(family, decoder.Family):
         return _read_decoder(path, config, family, opened, context, lora_folder, modules, rank)
     if rank is not None:
@@ -286,16 +296,18 @@ def _read(
     checkpoint = _modern(opened(folder))
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
-    if not modules:
+    found = modules.late if modules else None
+    if not modules and config.get("architectures") == [late.CLASS]:
+        found, head = late.stanford(config, checkpoint, family.heads["Model"])
+    elif not modules:
         head = _head(config, family)
     elif modules.own_class:
         head = _head(config, family)._replace(**modules.head)
     else:  # whatever class the weights were saved from
-        head = family.heads["Model"]._replace(output=D.POOLED, **modules.head)
+        head = family.heads["Model"]._replace(**{"output": D.POOLED, **modules.head})
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
-    return Source(
-        Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family
-    )
+    model = Encoder(family, config, checkpoint, head).build(path.resolve().name)
+    return Source(model, folder, family, found)
 
 
 def _check_class(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Stored
 from phasor.errors import printable, shown
+from phasor.families import late
 from phasor.families.hf_config import Config
 from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
@@ -42,6 +43,7 @@ class Modules(NamedTuple):
     tensors: dict[str, Stored]
     own_class: bool = False  # the output is that of the class in config.json
     static: bool = False  # no encoder, but a table
+    late: late.Late | None = None  # vectors of positions
 
 
 def read(path: Path) -> Modules:
@@ -49,7 +51,8 @@ def read(path: Path) -> Modules:
     where = path / "modules.json"
     found = {}
     modules = _modules(where)
-    if special := _static(path, modules) or _own_class(path, modules):
+    special = _static(path, modules) or _own_class(path, modules) or _late(path, modules)
+    if special:
         return special
     for kind, folder in modules:
         if kind not in _ORDER:
@@ -123,6 +126,26 @@ def _own_class(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
     return Modules(folder, head, {}, True)
 
 
+def _late(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
+    """PyLate's: an encoder, and a matrix that makes a vector of each position."""
+    if tuple(kind for kind, _ in modules) != ("Transformer", "Dense"):
+        return None
+    folder, dense = (path / name for _, name in modules)
+    where = path / "config_sentence_transformers.json"
+    config = Config(where, read_json(where))
+    if config.get("prompts") and any(config.get("prompts").values()):
+        raise config.error("prompts", "of late interaction, are not built")
+    config.must("default_prompt_name")
+    found = late.pylate(where, config)
+    config.finish(("__version__", "model_type"))
+    _longest_text(folder, _VECTORS)  # what else the file says; the lengths are those above
+    matrix = _dense(dense, "token_embeddings")
+    if matrix["activation"]:
+        raise PhasorError(f"{dense / 'config.json'}: an activation behind the matrix is not built")
+    head = late.head(matrix["dense"], matrix["dense_width"], matrix["dense_bias"])
+    return Modules(folder, head, _weights(dense), late=found)
+
+
 def _modules(where: Path) -> list[tuple[str, str]]:
     """(class, folder) of each module in order."""
     entries = read_value(where)
@@ -174,7 +197,8 @@ def _pooling(folder: Path) -> int:
     return _POOLINGS[modes[0]]
 
 
-def _dense(folder: Path) -> dict[str, Any]:
+def _dense(folder: Path, of: str = "sentence_embedding") -> dict[str, Any]:
+    """of: what goes through it."""
     config = Config(
         folder / "config.json",
         read_json(folder / "config.json"),
@@ -187,7 +211,8 @@ def _dense(folder: Path) -> dict[str, Any]:
         "activation": config.class_name("activation_function", _ACTIVATIONS),
     }
     for name in ("module_input_name", "module_output_name"):
-        config.must(name, "sentence_embedding")
+        config.must(name, of)
+    config.must("use_residual", False)
     config.finish(("in_features",))
     return out
 

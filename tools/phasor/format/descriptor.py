@@ -36,6 +36,7 @@ DOT, ADDITIVE = 0, 1
 LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
 MEAN, FIRST, LAST = 1, 2, 3
 SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
+NO_EXPANSION, HIDDEN_EXPANSION, SEEN_EXPANSION = 0, 1, 2  # mask tokens behind a query
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
@@ -209,6 +210,12 @@ _OUTPUT = (
     _whole(14, "scores", 0, 2),
     _text(16, "labels"),
     _text(17, "prompts"),
+    _whole(18, "query_length", 0, 1 << 24),
+    _whole(19, "document_length", 0, 1 << 24),
+    _id(20, "query_marker"),
+    _id(21, "document_marker"),
+    _whole(22, "expansion", 0, 2),
+    _list(23, "skipped", 0, 65536),
 )
 _GENERATION = (
     _whole(1, "sample", 0, 1),
@@ -633,6 +640,34 @@ def _check_output(descriptor: dict) -> None:
         raise PhasorError(f"output.tied: the {side} embedding has another shape")
 
 
+def _check_late(descriptor: dict) -> None:
+    o, side = descriptor["output"], descriptor.get("source", {})
+    markers = [o[name] for name in ("query_marker", "document_marker") if o[name] is not None]
+    late = o["query_length"] > 0
+    _refuse(
+        "output.",
+        (
+            not late and (o["document_length"] or o["expansion"] or markers or o["skipped"]),
+            "query_length: missing, late interaction needs it",
+        ),
+        (
+            late
+            and (descriptor["model"]["stack"] != ENCODER or o["output"] != CLASSES or o["pooling"]),
+            "query_length: late interaction is of an encoder's classes at each position",
+        ),
+        (late and not o["document_length"], "document_length: missing, late interaction needs it"),
+        (
+            o["expansion"] and side.get("mask") is None,
+            "expansion: there is no mask token that a query could have behind it",
+        ),
+    )
+    for value in markers + list(o["skipped"]):
+        if value >= side["vocabulary"]:
+            raise PhasorError(
+                f"output: id {value} is not below the vocabulary {side['vocabulary']}"
+            )
+
+
 def _check_generation(descriptor: dict) -> None:
     g = descriptor["generation"]
     if descriptor["model"]["stack"] == ENCODER:
@@ -714,6 +749,7 @@ def check(descriptor: dict) -> None:
         ),
     )
     _check_output(descriptor)
+    _check_late(descriptor)
     if "generation" in descriptor:
         _check_generation(descriptor)
 

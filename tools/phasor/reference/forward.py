@@ -224,6 +224,7 @@ class Reference:
         self.file, self.emulate = file, emulate
         self.dtype, self.cached = np.dtype(dtype), CACHES[cache]
         self.d = file.descriptor
+        self.seen = 0  # keys of an encoder that all see, 0: all of them
         self._weights: dict[int, Array] = {}
         self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
 
@@ -391,6 +392,8 @@ class Reference:
                 seen &= distance > -kind["window"]
         elif kind["window"]:
             seen = np.abs(distance) <= kind["window"] // 2
+        if self.seen:
+            seen = (at < self.seen)[None, :] & (True if seen is None else seen)
         terms = self.terms(kind, index, stack, weights, count)
         mixed = self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms)
         return self.linear(mixed, stack, weights, R.ATTENTION_OUT)
@@ -526,11 +529,18 @@ class Reference:
         )
         return trace
 
-    def encode(self, ids: Sequence[int], segments: Sequence[int] | None = None) -> Trace:
-        """The encoder over S source ids, with their token types."""
+    def encode(
+        self, ids: Sequence[int], segments: Sequence[int] | None = None, seen: int = 0
+    ) -> Trace:
+        """The encoder over S source ids, with their token types. seen: the first ids that all
+        attend to, 0 = all."""
         if "encoder" not in self.d:
             raise PhasorError("this model is a decoder: there is nothing to encode")
-        return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
+        self.seen = seen
+        try:
+            return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
+        finally:
+            self.seen = 0
 
     def pool(self, hidden: Array, pooling: int) -> Array:
         """(S, D) -> (S, D) without pooling, else one row (1, D)."""

@@ -473,8 +473,8 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …). Returns the section and what else the files
-    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `special` (the
-    special tokens' ids by their texts), `pad`, `unknown`,
+    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `ids` (of all pieces
+    by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
     `pair` (lists), `pair_segment` (the segment of a second text and of what follows it) and
     `other_segments` (whether special tokens have other segments: check_segments),
@@ -523,6 +523,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     return section, {
         "model": model.name,
         "pieces": vocabulary.count(),
+        "ids": {**vocabulary.of_model, **vocabulary.ids},
         "special": {text: vocabulary.ids[text] for text in sorted(vocabulary.special)},
         **_special_ids(config, vocabulary, unknown),
         **template,
