@@ -133,8 +133,9 @@ def _late(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
     folder, dense = (path / name for _, name in modules)
     where = path / "config_sentence_transformers.json"
     config = Config(where, read_json(where))
-    if config.get("prompts") and any(config.get("prompts").values()):
-        raise config.error("prompts", "of late interaction, are not built")
+    prompts = config.get("prompts") or {}
+    if not isinstance(prompts, dict) or any(prompts.values()):
+        raise config.error("prompts", f"{shown(prompts)}, with late interaction expected none")
     config.must("default_prompt_name")
     found = late.pylate(where, config)
     config.finish(("__version__", "model_type"))
