@@ -1,6 +1,7 @@
-"""Late interaction (ColBERT: Khattab and Zaharia 2020; Santhanam et al. 2022): what its two kinds of
-directories say of queries and texts. Those of Stanford's code have artifact.metadata beside the
-class HF_ColBERT, those of PyLate are sentence-transformers'. Files of colbert-ai 0.2 and PyLate 1.6.
+"""Late interaction (ColBERT: Khattab and Zaharia 2020; Santhanam et al. 2022): what its two kinds
+of directories say of queries and texts. Those of Stanford's code have artifact.metadata beside the
+class HF_ColBERT, those of PyLate are sentence-transformers'. Files of colbert-ai 0.2 and PyLate
+1.6.
 """
 
 from __future__ import annotations
