@@ -33,6 +33,7 @@ READERS = {
         "families/hf_decoders.py",
         "families/hf_decoders_more.py",
         "families/hf_encoders.py",
+        "families/hf_rotary_encoders.py",
         "families/hf_deberta.py",
         "families/hf_encoder_decoders.py",
         "families/hf_t5_encoders.py",

@@ -39,6 +39,7 @@ from phasor.families.hf_decoders_newer import NEWER_ONES
 from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
 from phasor.families.hf_deberta import FAMILIES as DEBERTA
 from phasor.families.hf_encoders import FAMILIES as ENCODERS
+from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
 from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
 from phasor.files import read_json
@@ -48,7 +49,7 @@ from phasor.tokenizers import tokenizer_json
 from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS + NEWER_ONES
-FAMILIES = ENCODERS + DEBERTA + T5_ENCODERS
+FAMILIES = ENCODERS + ROTARY_ENCODERS + DEBERTA + T5_ENCODERS
 _SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.

@@ -21,14 +21,16 @@ from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
 from phasor.families.hf_config import Config
 from phasor.families.hf_decoders_more import GPT2
-from phasor.families.hf_encoders import FAMILIES as ENCODERS
+from phasor.families.hf_encoders import FAMILIES as PLAIN_ENCODERS
 from phasor.families.hf_encoders import ROBERTA
+from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
 from phasor.families.model import Model, Part, shape_of
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.values import words
 
+ENCODERS = PLAIN_ENCODERS + ROTARY_ENCODERS
 FAMILY = encoder_decoder.Family(
     ("encoder-decoder",),
     ("EncoderDecoderModel",),
