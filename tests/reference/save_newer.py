@@ -6,7 +6,8 @@ A list of {"model", "config", "weights", "folder", "ids"}: the class and its con
 the one beside the weights), a directory to take the weights from (null: they are drawn), where to
 save, and ids that it is run on (and "target", of an encoder-decoder, those that its decoder is run
 on). What the model gives for them goes to FOLDER.npy; with "sources", what it generates for each,
-greedy and with "beams", at most "new" tokens, to FOLDER.json. The version is printed.
+greedy and with "beams", at most "new" tokens, to FOLDER.json; with "greedy", so many tokens of a
+decoder behind the ids, past every end. The version is printed.
 test_families_versions.py and test_families_translators.py run this file.
 """
 
@@ -65,6 +66,17 @@ def make(case: dict[str, Any]) -> torch.nn.Module:
     return model
 
 
+def greedy(model: torch.nn.Module, case: dict[str, Any]) -> list[int]:
+    """The tokens of the library's generate behind the ids."""
+    model.generation_config.eos_token_id = None
+    settings = transformers.GenerationConfig(
+        do_sample=False, max_new_tokens=case["greedy"], eos_token_id=None, pad_token_id=0
+    )
+    batch = torch.tensor([case["ids"]])
+    made = model.generate(batch, attention_mask=torch.ones_like(batch), generation_config=settings)
+    return made[0, len(case["ids"]) :].tolist()
+
+
 def main(path: Path) -> None:
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -77,6 +89,8 @@ def main(path: Path) -> None:
             more = {"decoder_input_ids": torch.tensor([target])} if target else {}
             given = next(iter(model(torch.tensor([case["ids"]]), **more).values()))
         np.save(case["folder"] + ".npy", given[0].double().numpy())
+        if "greedy" in case:
+            Path(case["folder"] + ".json").write_text(json.dumps(greedy(model, case)))
         if "sources" in case:
             ways = [generated(model, case["sources"], case["new"], n) for n in (1, case["beams"])]
             Path(case["folder"] + ".json").write_text(json.dumps(ways))
