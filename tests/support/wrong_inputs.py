@@ -120,6 +120,23 @@ def _row(what: str, words: str, make: Callable[[Path], None]) -> Wrong:
     return Wrong(what, (*words.split(), *OUT), make)
 
 
+def _linked(name: str, to: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        if "/" in name:
+            _directory(weights=False)(folder)
+        (folder / name).symlink_to(to)
+
+    return make
+
+
+def _split() -> bytes:
+    """A GGUF file that says that it is one of three."""
+    key = b"split.count"
+    count = struct.pack("<Q", len(key)) + key + struct.pack("<IH", 2, 3)
+    return _gguf("llama").replace(struct.pack("<QQ", 0, 1), struct.pack("<QQ", 0, 2), 1) + count
+
+
+_SPLIT, _ST = _split(), "sentence_transformers.models"
 _INDEX = {"weight_map": {"lm_head.weight": "model-00001-of-00002.safetensors"}}
 _NOTHING = {"num_hidden_layers": 2}
 _Q = {"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 128}}
@@ -265,4 +282,84 @@ WRONG = [
     _row("two tokenizers for one side", "model --tokenizer a --tokenizer b", _directory()),
     _row("an adapter that is none", "model --lora model", _directory()),
     _row("a program that is not there", "model --phasor none", _directory()),
+    _row(
+        "a pointer of Git LFS in place of a tokenizer",
+        "model",
+        _directory(files={"tokenizer.model": POINTER}),
+    ),
+    _row(
+        "a pointer of Git LFS in place of a vocabulary",
+        "model",
+        _directory(files={"tokenizer.json": POINTER}),
+    ),
+    _row("a pointer of Git LFS named .gguf", "m.gguf", _files(m__gguf=POINTER)),
+    _row("a link that leads nowhere", "model", _linked("model", "snapshots")),
+    _row("a link that leads to itself", "model", _linked("model", "model")),
+    _row(
+        "weights that are a link to a lost blob",
+        "model",
+        _linked("model/model.safetensors", "../blobs/0af1"),
+    ),
+    _row(
+        "a shard without its index",
+        "model",
+        _directory(weights=False, files={"model-00001-of-00002.safetensors": b"x"}),
+    ),
+    _row(
+        "a download that did not end",
+        "model",
+        _directory(weights=False, files={"model.safetensors.incomplete": b"x"}),
+    ),
+    _row("an empty config.json", "model", _directory(files={"config.json": b""})),
+    _row("an empty file of weights", "m.pt", _files(m__pt=b"")),
+    _row("a text in place of weights", "README.md", _files(README__md=b"# Model card")),
+    _row(
+        "a file of TensorFlow 1",
+        "model.ckpt.index",
+        _files(model__ckpt__index=bytes(40)),
+    ),
+    _row("a graph of TensorFlow", "saved_model.pb", _files(saved_model__pb=b"\x08\x01\x12\x04")),
+    _row(
+        "a file of Flax",
+        "flax_model.msgpack",
+        _files(flax_model__msgpack=b"\x81\xa5param\x80"),
+    ),
+    _row(
+        "a directory of OpenVINO",
+        "model",
+        _directory(weights=False, files={"openvino_model.xml": b"<?xml?>"}),
+    ),
+    _row("weights of MLX", "model", _directory(weights=False, files={"weights.npz": b"PK"})),
+    _row(
+        "a directory as Meta gave it",
+        "model",
+        _files(model___params__json={"dim": 8}, model___consolidated__00__pth=b"x"),
+    ),
+    _row(
+        "a part of a pipeline of diffusers",
+        "model",
+        _files(model___config__json={"_class_name": "UNet2DConditionModel"}),
+    ),
+    _row(
+        "the weights of an adapter",
+        "adapter_model.safetensors",
+        _files(adapter_model__safetensors=b"\x02" + bytes(7) + b"{}"),
+    ),
+    _row(
+        "a module of sentence-transformers that is not built",
+        "model",
+        _directory(
+            {"architectures": ["BertModel"], "model_type": "bert"},
+            {"modules.json": [{"idx": 0, "name": "0", "path": "", "type": f"{_ST}.CNN"}]},
+        ),
+    ),
+    _row("a picture's part of a GGUF", "mmproj.gguf", _files(mmproj__gguf=_gguf("clip"))),
+    _row("a GGUF in several files", "m.gguf", _files(m__gguf=_SPLIT)),
+    _row("a mixture of experts in a GGUF", "m.gguf", _files(m__gguf=_gguf("qwen3moe"))),
+    _row(
+        "a model of pictures and texts",
+        "model",
+        _directory({"model_type": "clip", "text_config": {}, "vision_config": {}}),
+    ),
+    _row("a directory in place of a tokenizer", "model --tokenizer model", _directory()),
 ]

@@ -36,7 +36,7 @@ from phasor import mistaken
 from phasor import vectors as V
 from phasor.chat import template as chat_template
 from phasor.choice import AUTO, pick
-from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.checkpoint import is_weights, open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.checkpoints.pickles import no_storage, unpickle
 from phasor.entry import front_door, say
@@ -227,6 +227,8 @@ def hugging_face_tokenizer(
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
     try:
+        if path.suffix == ".model" and (instead := mistaken.of_bytes(_start(path))):
+            raise PhasorError(instead)
         source.check_tokenizer(path)
         if path.suffix == ".model" and source.side == "target":
             source.describe_sentencepiece(path)
@@ -445,7 +447,8 @@ def read_source(
     """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's
     directory; output: which must be none of the files; rank: of --rank-template."""
     if not source.exists():
-        raise PhasorError(f"{source}: there is no such file")
+        link = "is a link to what is not there" if source.is_symlink() else "there is no such file"
+        raise PhasorError(f"{source}: {link}")
     if not source.is_dir():
         with open_regular(source):
             pass
@@ -480,6 +483,11 @@ def read_source(
     return model, add_tokenizers(model, description, tokenizers, output)
 
 
+def _start(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read(mistaken.START_BYTES)
+
+
 def _not_described(source: Path, described: Path) -> PhasorError:
     """What to do with a source of which nothing says what model it is."""
     if source.is_dir():
@@ -490,12 +498,11 @@ def _not_described(source: Path, described: Path) -> PhasorError:
             else f"{source}: a directory without config.json, and without a description beside it,"
             f" {described}: give the model's directory, or --describe"
         )
-    with open_regular(source) as file:
-        start = file.read(mistaken.START_BYTES)
+    start = _start(source)
     if instead := mistaken.of_file(start, source.name):
         return PhasorError(f"{source}: {instead}")
-    if start.startswith(b"PK"):
-        open_checkpoint(source)  # says so where torch.save did not write it
+    if start.startswith(b"PK") or not is_weights(start):
+        open_checkpoint(source)  # says so where nothing of ours wrote it
     if hugging_face.is_source(source.parent):
         return PhasorError(
             f"{source}: weights alone do not say what model they are: give their directory,"

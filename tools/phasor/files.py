@@ -152,6 +152,8 @@ def parse_json(data: bytes, what: str = "JSON") -> Any:
     """The value of a JSON text; PhasorError for one that is not `what` (its caller names the file),
     that is nested deeper than JSON_DEPTH, has a name twice in an object, a number that is none or
     has thousands of digits, or half of a surrogate pair."""
+    if not data:
+        raise PhasorError(f"not {what}: the file is empty: download it again")
     try:
         value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
         _check_values(value, _SURROGATE.search(data) is not None)

@@ -4,6 +4,7 @@ of a file and the names in a directory alone; nothing more is read. Standard lib
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 START_BYTES = 512  # of a file that are looked at
@@ -32,6 +33,8 @@ _STARTS = (
     (b"fmgg", "a file of GGML from before GGUF: take the GGUF file of this model"),
     (b"tjgg", "a file of GGML from before GGUF: take the GGUF file of this model"),
 )
+_TF = "weights of TensorFlow: save the model as safetensors (from_tf of transformers)"
+_ADAPTER = "the weights of an adapter: give the model, and their directory with --lora"
 # Ends of names whose first bytes say little.
 _ENDS = {
     ".onnx": f"an ONNX file, a graph without the model's configuration: {_CHECKPOINT}",
@@ -39,8 +42,12 @@ _ENDS = {
     ".msgpack": "weights of Flax: save the model as safetensors (from_flax of transformers)",
     ".mlmodel": f"a Core ML file: {_CHECKPOINT}",
     ".pkl": "a pickle of Python objects: save the model's state_dict with torch.save",
+    "adapter_model.safetensors": _ADAPTER,
+    "adapter_model.bin": _ADAPTER,
+    ".ckpt.index": _TF,
+    ".data-00000-of-00001": _TF,
+    ".pb": _TF,
 }
-_TF = "weights of TensorFlow: save the model as safetensors (from_tf of transformers)"
 _FLAX = "weights of Flax: save the model as safetensors (from_flax of transformers)"
 # Of a directory: an end of a name that is in it, what it is.
 _INSIDE = (
@@ -54,7 +61,12 @@ _INSIDE = (
     (".ckpt.index", _TF),
     ("saved_model.pb", _TF),
     (".onnx", f"ONNX files alone: {_CHECKPOINT}"),
+    ("openvino_model.xml", f"OpenVINO files alone: {_CHECKPOINT}"),
+    ("weights.npz", f"weights of MLX: {_CHECKPOINT}"),
+    ("params.json", "Meta's or Mistral's own files: give the same model as transformers has it"),
+    (".incomplete", "a download that did not end: download it again"),
 )
+_SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(\.safetensors|\.bin)")
 
 
 def of_bytes(start: bytes) -> str:
@@ -75,8 +87,9 @@ def of_file(start: bytes, name: str) -> str:
     """The same of a file in place of weights."""
     if instead := of_bytes(start):
         return instead
-    if name.lower().endswith(tuple(_ENDS)):
-        return f"is {_ENDS[os.path.splitext(name.lower())[1]]}"
+    for end, what in _ENDS.items():
+        if name.lower().endswith(end):
+            return f"is {what}"
     if start.lstrip().startswith(b"{"):
         return "is JSON, not weights: give the directory that it is in"
     return ""
@@ -87,6 +100,11 @@ def of_directory(path: Path) -> str:
     names = _names(path)
     if not names:
         return "is an empty directory"
+    for name in names:
+        if os.path.islink(path / name) and not os.path.exists(path / name):
+            return f"has {name}, a link to what is not there: download it again"
+        if shard := _SHARD.fullmatch(name):
+            return f"has shards without their index: download {shard[1]}{shard[2]}.index.json too"
     for end, what in _INSIDE:
         if any(name.endswith(end) for name in names):
             return f"has {what}"

@@ -35,6 +35,11 @@ def open_checkpoint(path: os.PathLike | str, key: str | None = None) -> Checkpoi
     return _open_directory(path, key) if path.is_dir() else _open_file(path, key)
 
 
+def is_weights(start: bytes) -> bool:
+    """Whether a file that begins so may be one of torch.save, or safetensors."""
+    return torch_file.is_torch_file(start) or (len(start) > 9 and start[8:9] == b"{")
+
+
 def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkpoint:
     """A checkpoint that is no directory; with index=False no index of shards either."""
     with _names(path):
@@ -49,11 +54,13 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
             tensors = _bounded(state, path)
         elif index and path.name.endswith(_INDEX_FILES):
             tensors = _read_shards(path)
-        elif len(start) > 9 and start[8:9] == b"{":
+        elif is_weights(start):
             tensors = safetensors.read(path)
         else:
             raise PhasorError(
-                mistaken.of_file(start, path.name) or "neither a file of torch.save nor safetensors"
+                mistaken.of_file(start, path.name)
+                or "neither a file of torch.save nor safetensors: give the model's weights or"
+                " directory"
             )
         return Checkpoint(path, tensors, notes)
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
+from phasor import mistaken
 from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
 from phasor.errors import PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
@@ -367,7 +368,8 @@ class GGUF(Checkpoint):
 
     def _read(self, r: _Reader) -> None:
         if bytes(r.take(4, "the header")) != MAGIC:
-            raise PhasorError("not a GGUF file: it does not begin with the letters GGUF")
+            instead = mistaken.of_bytes(self.data[: mistaken.START_BYTES].tobytes())
+            raise PhasorError(instead or "not a GGUF file: it does not begin with the letters GGUF")
         version = r.number("<I", "the version")
         if version not in VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")

@@ -415,6 +415,8 @@ def _family(
     refuse(where, values)
     every = FAMILIES + DECODERS + TRANSLATORS + (joined.FAMILY,)
     found = [family for family in every if kind in family.types]
+    if not found and "_class_name" in values:
+        raise PhasorError(f"{where}: is a part of a pipeline of diffusers: not a model of text")
     if not found:
         raise PhasorError(f"{where}: model_type: {_not_built(kind, every)}")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
