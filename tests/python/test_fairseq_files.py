@@ -69,9 +69,12 @@ def phobert(folder: Path, **files: dict) -> Path:
     return folder
 
 
-def test_a_directory_of_phobert(tmp_path):
+@pytest.mark.parametrize("kind", ["PhobertTokenizer", "BertweetTokenizer"])
+@pytest.mark.parametrize("says", ["tokenizer_config", "config"])
+def test_a_directory_of_phobert_or_bertweet(tmp_path, kind, says):
     """Its class reads no tokenizer.json; the mask is behind the tokens."""
-    section, info = build_hf_section(phobert(tmp_path, tokenizer={"model": {}}))
+    files = {"tokenizer_config": {"normalization": False}, says: {"tokenizer_class": kind}}
+    section, info = build_hf_section(phobert(tmp_path, tokenizer={"model": {}}, **files))
     assert id_count(section) == info["pieces"] == 9
     assert (info["prefix"], info["suffix"], info["pair"], info["mask"]) == ([0], [2], [2, 2], 8)
 
@@ -99,6 +102,15 @@ def test_a_directory_of_phobert(tmp_path):
                 }
             },
             "added_tokens_decoder: '8' is not built",
+        ),
+        (
+            {
+                "tokenizer_config": {
+                    "tokenizer_class": "BertweetTokenizer",
+                    "normalization": True,
+                }
+            },
+            "normalization, which rewrites a tweet's names, links and emoji, is not supported",
         ),
     ],
 )

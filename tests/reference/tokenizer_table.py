@@ -270,15 +270,18 @@ def _slow(name: str, side: str, folder: Path) -> Case:
     )
 
 
-def _phobert(folder: Path) -> Case:
+def _fairseq(name: str, folder: Path) -> Case:
     sentences = package.golden.sentences()
     merges = dictionaries.learnt(sentences[:300], 400)
     theirs = dictionaries.write(folder / "saved", merges, sentences)
+    if name != "Phobert":
+        files = (str(folder / "saved" / file) for file in ("vocab.txt", "bpe.codes"))
+        theirs = getattr(transformers, f"{name}Tokenizer")(*files)
     return Case(
         lambda: build_hf_section(folder / "saved" / "vocab.txt")[0],
         lambda lines: [theirs(line, add_special_tokens=False)["input_ids"] for line in lines],
         "the class's own files",
-        "transformers PhobertTokenizer",
+        f"transformers {name}Tokenizer",
         "",
     )
 
@@ -385,7 +388,7 @@ def _table() -> list[Row]:
     rows += [Row(f"SentencePiece, {name}", of(_sentencepiece, name)) for name in pieces.KINDS]
     slow = ["Marian", "M2M100", "T5", "Pegasus", "MBart", "MBart50", "Nllb", "PLBart", "ByT5"]
     rows += [Row(f"files of {name}", of(_slow, name, "source")) for name in slow]
-    rows.append(Row("files of Phobert", _phobert))
+    rows += [Row(f"files of {name}", of(_fairseq, name)) for name in ("Phobert", "Bertweet")]
     rows.append(Row("files of Marian, target", of(_slow, "Marian", "target")))
     rows.append(Row("bytes+6", of(_bytes, 6)))
     rows.append(Row("characters", of(_table_of_characters, "[UNK]")))

@@ -149,7 +149,7 @@ class Source(NamedTuple):
         is one of them)."""
         if not isinstance(self.family, decoder.Family):
             if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
-                return {"PhobertTokenizer"}, False
+                return set(tokenizer_json.FAIRSEQ_CLASSES), False
             own = path.suffix in (".txt", ".json") and self.family.wordpiece
             return _WORDPIECE_CLASSES if own else set(), own
         own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))

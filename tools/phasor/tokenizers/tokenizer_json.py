@@ -408,9 +408,16 @@ def _from_byt5(config: dict) -> dict:
     }
 
 
+FAIRSEQ_CLASSES = ("PhobertTokenizer", "BertweetTokenizer")
+
+
 def _from_fairseq(path: Path, config: dict) -> dict:
-    """vocab.txt and bpe.codes, as PhoBERT's class reads them: a dictionary of fairseq, and the mask
-    behind it."""
+    """vocab.txt and bpe.codes, as PhoBERT's and BERTweet's classes read them: a dictionary of
+    fairseq, and the mask behind it."""
+    if config.get("normalization"):
+        refuse(
+            "tokenizer_config.json: normalization, which rewrites a tweet's names, links and emoji,"
+        )
     usual = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
     usual |= {"cls": "<s>", "sep": "</s>"}
     for name, text in usual.items():
@@ -443,7 +450,7 @@ def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
         kind = config.get("tokenizer_class") or _json(folder / "config.json").get("tokenizer_class")
-        if path.name == "vocab.txt" or kind == "PhobertTokenizer":  # which reads no tokenizer.json
+        if path.name == "vocab.txt" or kind in FAIRSEQ_CLASSES:  # which read no tokenizer.json
             return _from_fairseq(folder / "vocab.txt", config)
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
