@@ -72,6 +72,15 @@ def test_the_package(driver, rule):  # noqa: F811
     assert len(texts) > 2000
 
 
+@pytest.mark.parametrize("name", ours.ENCODINGS)
+def test_special_tokens_are_the_packages(name, monkeypatch):
+    """Its tables without the vocabularies, which it would download."""
+    public = pytest.importorskip("tiktoken_ext.openai_public")
+    monkeypatch.setattr(public, "load_tiktoken_bpe", lambda *_, **__: {})
+    theirs = public.ENCODING_CONSTRUCTORS[name]()
+    assert ours.ENCODINGS[name].special == theirs["special_tokens"]
+
+
 def pairs_of_bytes() -> dict[bytes, int]:
     """A vocabulary in which every two bytes of one word would merge, so that each boundary
     shows."""

@@ -38,6 +38,19 @@ def _end(id_: int, *more: tuple[str, int]) -> dict[str, int]:
 
 
 _FIM = ("prefix", "middle", "suffix")
+
+
+def _harmony() -> dict[str, int]:
+    """gpt-oss's: names for some of the ids behind the tokens; the others are reserved. Of two names
+    of one id, 200018, the last is its text."""
+    named = dict(startoftext=199998, endoftext=199999, constrain=200003, channel=200005)
+    named |= {"return": 200002, "start": 200006, "end": 200007, "message": 200008, "call": 200012}
+    named |= {"endofprompt": 200018}
+    reserved = {f"<|reserved_{id_}|>": id_ for id_ in range(200013, 201088)}
+    reserved |= {f"<|reserved_{i}|>": i for i in (200000, 200001, 200004, 200009, 200010, 200011)}
+    return reserved | {f"<|{name}|>": id_ for name, id_ in named.items()}
+
+
 # As the package's tiktoken_ext/openai_public.py has them (0.14.0).
 ENCODINGS = {
     "r50k_base": Encoding("gpt-2", _end(50256)),
@@ -51,6 +64,7 @@ ENCODINGS = {
         ),
     ),
     "o200k_base": Encoding("gpt-4o", _end(199999, ("<|endofprompt|>", 200018))),
+    "o200k_harmony": Encoding("gpt-4o", _harmony()),
 }
 
 
