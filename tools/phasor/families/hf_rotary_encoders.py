@@ -1,4 +1,4 @@
-"""Encoders of transformers whose positions are rotary, as tables, beside those of hf_encoders.py."""
+"""Encoders of transformers with rotary positions, as tables, beside those of hf_encoders.py."""
 
 from __future__ import annotations
 
