@@ -463,10 +463,10 @@ Section metaspace(Choices* c, ModelNumber model) {
   any_added(c, &s);
   set_rules(c, &s, 3);
   if (c->chance(40)) {
-    std::map<std::string, std::string> first = any_rules(c, false);
-    first.insert({"``", "\""});
-    s.word_chars = append_trie(&s.trie, first);
-    s.expansion = std::min(255u, s.expansion * expansion_of(first, 1));
+    std::map<std::string, std::string> rules_before = any_rules(c, false);
+    rules_before.insert({"``", "\""});
+    s.word_chars = append_trie(&s.trie, rules_before);
+    s.expansion = std::min(255u, s.expansion * expansion_of(rules_before, 1));
   }
   return s;
 }
