@@ -17,8 +17,8 @@ class Classify final : public Encoder {
 
  private:
   const char* refusal() const override {
-    if (output_.query_length != 0)
-      return "is no classifier: its vectors are for phasor rank --late";
+    if (output_.query_length != 0 && o_.logits == nullptr)
+      return "is no classifier: its vectors are for phasor rank --late, and classify --logits";
     return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes"
                                                    : nullptr;
   }

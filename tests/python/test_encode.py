@@ -268,6 +268,10 @@ def test_late_interaction(tmp_path, expansion):
     assert good(*words, *texts, "--top", "2", "--batch", "2").splitlines() == lines[:2]
     record = json.loads(good(*words, *texts, "--top", "1", "--json"))
     assert record["text"] == texts[order[0]] and abs(record["score"] - want[order[0]]) < 1e-5
+    rows = tmp_path / "rows.npy"  # the vectors themselves
+    good("classify", path, "--ids", ",".join(map(str, asked)), "--quiet", "--logits", rows)
+    found, own = np.load(rows), model.output(model.encode(asked))
+    assert found.shape == own.shape and np.abs(found - own).max() < 1e-5 * np.abs(own).max()
 
 
 def test_what_late_interaction_refuses(tmp_path):

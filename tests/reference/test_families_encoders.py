@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -637,7 +638,12 @@ def test_buckets_of_deberta():
     for buckets, longest in sizes:
         distances = np.arange(-longest - 5, longest + 6)
         want = theirs.make_log_bucket_position(torch.from_numpy(distances), buckets, longest)
-        assert np.array_equal(log_buckets(distances, buckets, longest), want.long().numpy())
+        found, want = log_buckets(distances, buckets, longest), want.long().numpy()
+        for at in np.flatnonzero(found != want):  # where the float32 logarithm's last bit decides
+            middle, away = buckets // 2, abs(int(distances[at]))
+            part = math.log(away / middle) / math.log((longest - 1) / middle) * (middle - 1)
+            assert abs(part - round(part)) < 1e-6 * middle and abs(found[at] - want[at]) == 1
+            print(f"{buckets} buckets up to {longest}: a tie at distance {distances[at]}")
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: c.name)

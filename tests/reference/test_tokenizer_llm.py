@@ -791,7 +791,7 @@ def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, m
         (dict(normalizer=None), "pre_tokenizer"),
         (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer Whitespace behind"),
         (dict(decoder=None), "decoder"),
-        (dict(decoder=dict(type="Metaspace")), "decoder"),
+        (dict(decoder=dict(type="Metaspace")), "byte_fallback with BPE and Metaspace"),
         (dict(decoder=dict(type="Sequence", decoders=[dict(type="ByteFallback")])), "decoder"),
     ],
 )

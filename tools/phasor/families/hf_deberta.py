@@ -7,6 +7,8 @@ positions. Tested against transformers itself (docs/families.md)."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from phasor.families.encoder import Encoder, Family
@@ -27,12 +29,13 @@ _WHAT = {"c2p": "relative keys", "p2c": "relative queries"}
 def log_buckets(distances: np.ndarray, buckets: int, longest: int) -> np.ndarray:
     """The second version's buckets of distances (any sign), −buckets … buckets: up to buckets // 2
     each distance has its own, from there on they widen up to `longest`. In float32, as the library
-    computes them: its rounding decides where a bucket ends."""
+    computes them: rounding decides where a bucket ends. A logarithm is the one that is nearest;
+    numpy's and PyTorch's in float32 are not the same on all processors."""
     middle = buckets // 2
     away = np.where(np.abs(distances) < middle, max(middle - 1, 1), np.abs(distances))
-    ratio = np.log(np.float32(away) / np.float32(middle)) / np.log(
-        np.float32((longest - 1) / middle)
-    )
+    grows = (np.float32(away) / np.float32(middle)).astype(np.float64)
+    most = math.log(np.float32((longest - 1) / middle))
+    ratio = np.log(grows).astype(np.float32) / np.float32(most)
     wide = np.ceil(ratio * np.float32(middle - 1)).astype(np.int64) + middle
     return np.where(np.abs(distances) <= middle, distances, wide * np.sign(distances))
 
