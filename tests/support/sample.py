@@ -1,13 +1,18 @@
 """A sample of the tests, for `make test-reference`: of each list of parameters one in TEST_SHARE
-(1: all), drawn by TEST_SEED. What has no list, or a short one, runs always. tests/conftest.py has
-these hooks.
+(1: all), drawn by TEST_SEED; `part` does the same within a test. What has no list, or a short one,
+runs always. tests/conftest.py has these hooks.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 SHARE = int(os.environ.get("TEST_SHARE", "1"))
 SEED = int(os.environ.get("TEST_SEED", "0"))
@@ -35,6 +40,12 @@ def pytest_collection_modifyitems(config, items: list) -> None:
     if left:
         config.hook.pytest_deselected(items=[item for item in items if id(item) in left])
         items[:] = [item for item in items if id(item) not in left]
+
+
+def part(values: Sequence[T]) -> list[T]:
+    """One in TEST_SHARE of a long list that a test goes through by itself, in its order."""
+    few = random.Random(SEED).sample(range(len(values)), -(-len(values) // SHARE))
+    return [values[i] for i in sorted(few)]
 
 
 def parameters(request, name: str) -> list:
