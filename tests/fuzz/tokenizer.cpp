@@ -65,7 +65,7 @@ std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
   demand(r.status == EncodeStatus::ok && r.count == counted.count, "a text has other ids");
   const uint32_t* const all = ids.as<uint32_t>();
   for (size_t i = 0; i < r.count; ++i) {
-    demand(all[i] < t.pieces, "an id outside of the vocabulary");
+    demand(all[i] < t.ids, "an id outside of the vocabulary");
     demand(i >= 2 || all[i] == few[i], "a text has other ids");
   }
   return std::vector<uint32_t>(all, all + r.count);
@@ -89,11 +89,11 @@ Bytes decoded(const Tokenizer& t, const std::vector<uint32_t>& ids) {
   for (const uint32_t id : ids) {
     const PieceView piece = tokenizer_piece(t, id);
     look_at(piece.text, piece.bytes);
-    demand(tokenizer_find(t, piece.text, piece.bytes) < t.pieces, "a piece is not found");
+    demand(tokenizer_find(t, piece.text, piece.bytes) < t.ids, "a piece is not found");
     take([&](TokenDecoder* s, char* out, size_t n) { return token_decode(t, s, id, out, n); });
   }
   take([&](TokenDecoder* s, char* out, size_t n) { return token_decode_end(s, out, n); });
-  demand(token_decode(t, &state, t.pieces, nullptr, 0) == kBadToken, "an id too many");
+  demand(token_decode(t, &state, t.ids, nullptr, 0) == kBadToken, "an id too many");
   return text;
 }
 
@@ -121,7 +121,7 @@ void run_tokenizer(const uint8_t* data, size_t size) {
   (void)encoded(
       t, {reinterpret_cast<const char*>(again.data()), std::min<size_t>(again.size(), 4000)});
   std::vector<uint32_t> any(std::min<size_t>(most, 16));
-  for (size_t i = 0; i < any.size(); ++i) any[i] = parts[2].data[i] % t.pieces;
+  for (size_t i = 0; i < any.size(); ++i) any[i] = parts[2].data[i] % t.ids;
   (void)decoded(t, any);
 }
 
