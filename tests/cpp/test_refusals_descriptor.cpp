@@ -358,6 +358,7 @@ TEST_CASE("refusals: late interaction") {
       {kClasses,
        {each, query, text, {"output.expansion", 1}, {"source.mask", kGone}},
        "output.expansion: there is no mask token that a query could have behind it"},
+      {kClasses, {each, query, text, {"source.mask", kGone}}, ""},
       {kClasses, {each, query, text, {"output.skipped", ids(3, 56)}}, ""},
       {kClasses,
        {each, query, text, {"output.skipped", ids(3, 57)}, {"output.query_marker", 3}},
