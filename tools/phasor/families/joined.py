@@ -24,7 +24,7 @@ from phasor.families.hf_decoders_more import GPT2
 from phasor.families.hf_encoders import FAMILIES as PLAIN_ENCODERS
 from phasor.families.hf_encoders import ROBERTA
 from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
-from phasor.families.model import Model, Part, shape_of
+from phasor.families.model import NO_BLOCK, Model, Part, shape_of
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -322,17 +322,6 @@ def read(
 
 # ---- A decoder alone
 
-# The format has no encoder without a block: this one adds zeros.
-_NOTHING = {
-    "norm": D.RMS_NORM,
-    "norm_place": D.BEFORE,
-    "norm_eps": 1.0,
-    "heads": 1,
-    "head_width": 1,
-    "scale": 1.0,
-    "hidden": 1,
-    "activation": D.RELU,
-}
 _ENDS = ("LMHeadModel", "ForCausalLM")  # of the classes
 
 
@@ -368,7 +357,7 @@ def read_alone(path: Path, config: Config, checkpoint: Checkpoint) -> Model:
             "model": {**last["model"], "stack": D.ENCODER},
             "source": {"vocabulary": vocabulary},
             "encoder": {"width": width, "layers": [0, 0]},
-            "kinds": [_NOTHING],
+            "kinds": [NO_BLOCK],
             "output": {"output": D.HIDDEN},
         }
     )

@@ -80,6 +80,17 @@ class Part(NamedTuple):
 
 # Why a tensor that a family knows by its name is left out.
 BUFFER = "a buffer or a table that its library makes, and that says nothing of the model"
+# The format has no encoder without a block: with parts of zeros this one adds zeros.
+NO_BLOCK = {
+    "norm": D.RMS_NORM,
+    "norm_place": D.BEFORE,
+    "norm_eps": 1.0,
+    "heads": 1,
+    "head_width": 1,
+    "scale": 1.0,
+    "hidden": 1,
+    "activation": D.RELU,
+}
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """Static embeddings (sentence-transformers' StaticEmbedding, model2vec): the vector of a text is
-the mean of its tokens' rows of a table. The format has no encoder without a block: the one block
-of these files adds zeros."""
+the mean of its tokens' rows of a table. The one block of these files adds zeros."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.families.encoder import Family
-from phasor.families.model import Model, Part, described, shape_of
+from phasor.families.model import NO_BLOCK, Model, Part, described, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
@@ -19,16 +18,6 @@ from phasor.format.layout import PhasorError
 FAMILY = Family(("static",), (), "", {}, {}, {})
 _NAMES = ("embedding.weight", "embeddings")  # sentence-transformers', model2vec's
 _MOST_VALUES = 1 << 29  # of a table that a mapping makes
-_BLOCK = {
-    "norm": D.RMS_NORM,
-    "norm_place": D.BEFORE,
-    "norm_eps": 1.0,
-    "heads": 1,
-    "head_width": 1,
-    "scale": 1.0,
-    "hidden": 1,
-    "activation": D.RELU,
-}
 
 
 def read(path: Path, folder: Path, head: dict[str, Any]) -> Model:
@@ -59,7 +48,7 @@ def read(path: Path, folder: Path, head: dict[str, Any]) -> Model:
         {"name": path.resolve().name},
         source=side,
         encoder={"width": width, "layers": [0, 0]},
-        kinds=[_BLOCK],
+        kinds=[NO_BLOCK],
         output=output,
     )
     D.check(descriptor)
