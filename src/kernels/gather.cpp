@@ -54,11 +54,11 @@ void rotate_block(float* x, size_t block, float scale) noexcept {
   const float first = 1.0f / static_cast<float>(block);
   for (size_t i = 0; i < block; ++i) x[i] = x[i] * first;
   for (size_t distance = 1; distance < block; distance *= 2)
-    for (size_t i = 0; i < block; ++i)
-      if ((i & distance) == 0) {
-        const float a = x[i], b = x[i + distance];
-        x[i] = a + b;
-        x[i + distance] = a - b;
+    for (float* pair = x; pair != x + block; pair += 2 * distance)
+      for (size_t i = 0; i < distance; ++i) {
+        const float a = pair[i], b = pair[i + distance];
+        pair[i] = a + b;
+        pair[i + distance] = a - b;
       }
   for (size_t i = 0; i < block; ++i) x[i] = x[i] * scale;
 }
