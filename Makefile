@@ -176,7 +176,7 @@ CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsa
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
 # The program is what stands around the engine; it is loaded at each start.
 SMALL    := $(if $(filter -O3,$(OPTIMISE)),-Os -fno-asynchronous-unwind-tables)
-CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
+CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
 CLI_OUT  := $(OUT)
 CXX_LINK := $(CXX)
 # LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. The engine is the same: it needs no C library.

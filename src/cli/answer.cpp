@@ -104,9 +104,12 @@ class Answer final : public Encoder {
   vector<Found> spans_of(const vector<double>& start, const vector<double>& end,
                          size_t most) const {
     vector<Found> all;
-    const auto better = [](const Found& a, const Found& b) { return a.score > b.score; };
+    const auto better = [](const Found& a, const Found& b) {
+      if (a.score != b.score) return a.score > b.score;
+      return a.first != b.first ? a.first < b.first : a.last < b.last;
+    };
     const auto keep = [&] {
-      std::stable_sort(all.begin(), all.end(), better);
+      std::sort(all.begin(), all.end(), better);
       if (all.size() > most) all.resize(most);
     };
     for (size_t s = 1; s < start.size(); ++s) {

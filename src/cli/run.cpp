@@ -110,9 +110,9 @@ int Runner::check_batch() const {
 }
 
 Pieces Runner::pieces_of(uint32_t side, uint32_t vocabulary) const {
-  Pieces out;
-  for (uint32_t id = 0; id < vocabulary; ++id) out.emplace(piece_text(e, side, id), id);
-  return out;
+  vector<string> pieces;
+  for (uint32_t id = 0; id < vocabulary; ++id) pieces.push_back(piece_text(e, side, id));
+  return Pieces(pieces);
 }
 
 // False after an error, which has been printed.

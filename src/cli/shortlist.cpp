@@ -5,18 +5,13 @@
 #include <string.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cli {
 namespace {
 
-constexpr size_t kLongestKey = 16;          // tokens of a source n-gram
-constexpr size_t kLongestLine = 1u << 24;   // bytes
-constexpr uint32_t kNowhere = 0xFFFFFFFFu;  // no such piece
-
-uint32_t id_of(const Pieces& pieces, const string& piece) {
-  const auto found = pieces.find(piece);
-  return found != pieces.end() ? found->second : kNowhere;
-}
+constexpr size_t kLongestKey = 16;         // tokens of a source n-gram
+constexpr size_t kLongestLine = 1u << 24;  // bytes
 
 vector<string> words_of(const string& text) {
   vector<string> out;
@@ -47,6 +42,34 @@ void sort_unique(TokenIds* ids) {
 
 }  // namespace
 
+bool Pieces::Piece::operator<(const Piece& other) const {
+  const int order = text.compare(other.text);
+  return order != 0 ? order < 0 : id < other.id;
+}
+
+Pieces::Pieces(const vector<string>& by_id) : count_(count_of(by_id)) {
+  for (uint32_t id = 0; id < count_; ++id) sorted_.push_back({by_id[id], id});
+  std::sort(sorted_.begin(), sorted_.end());
+}
+
+bool Pieces::find(const string& piece, uint32_t* id) const {
+  const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), Piece{piece, 0});
+  if (found == sorted_.end() || found->text != piece) return false;
+  return *id = found->id, true;
+}
+
+bool Pieces::operator==(const Pieces& other) const {
+  const auto same = [](const Piece& a, const Piece& b) { return a.id == b.id && a.text == b.text; };
+  return std::equal(sorted_.begin(), sorted_.end(), other.sorted_.begin(), other.sorted_.end(),
+                    same);
+}
+
+// The most probable of a token first; of equal ones the lowest id.
+bool Shortlist::Translation::operator<(const Translation& other) const {
+  if (from != other.from) return from < other.from;
+  return probability != other.probability ? probability > other.probability : to < other.to;
+}
+
 bool Shortlist::parse_vmap(const string& line, const Pieces& source, const Pieces& target,
                            string* why) {
   const size_t tab = line.find('\t');
@@ -58,21 +81,25 @@ bool Shortlist::parse_vmap(const string& line, const Pieces& source, const Piece
   pieces_ += key.size() + values.size();
   TokenIds ids, to;
   bool known = true;
+  uint32_t id = 0;
   for (const string& piece : key) {
-    ids.push_back(id_of(source, piece));
-    if (ids.back() == kNowhere) ++unknown_, known = false;
+    if (source.find(piece, &id))
+      ids.push_back(id);
+    else
+      ++unknown_, known = false;
   }
   for (const string& piece : values) {
-    const uint32_t id = id_of(target, piece);
-    if (id == kNowhere)
-      ++unknown_;
-    else
+    if (target.find(piece, &id))
       to.push_back(id);
+    else
+      ++unknown_;
   }
   if (!known) return true;  // no source has it
-  TokenIds& all = ids.empty() ? always_ : rules_[ids];
-  all.insert(all.end(), to.begin(), to.end());
   longest_ = std::max(longest_, ids.size());
+  if (ids.empty())
+    always(to.data(), to.size());
+  else
+    rules_.push_back({ids, to});
   return true;
 }
 
@@ -85,23 +112,40 @@ bool Shortlist::parse_lexical(const string& line, const Pieces& source, const Pi
     return *why = "expected a target token, a source token and a probability from 0 to 1", false;
   if (words[0] == "NULL" || words[1] == "NULL") return true;  // aligned to nothing
   pieces_ += 2;
-  const uint32_t to = id_of(target, words[0]), from = id_of(source, words[1]);
-  unknown_ += (to == kNowhere ? 1u : 0u) + (from == kNowhere ? 1u : 0u);
-  if (to != kNowhere && from != kNowhere) lexical_[from].push_back({probability, to});
+  uint32_t to = 0, from = 0;
+  const bool has_to = target.find(words[0], &to), has_from = source.find(words[1], &from);
+  unknown_ += (has_to ? 0u : 1u) + (has_from ? 0u : 1u);
+  if (has_to && has_from) lexical_.push_back({from, to, probability});
   return true;
 }
 
-// The most probable translations of each token; of equal ones the lowest ids.
+// The most probable translations of each token.
 void Shortlist::keep_best(uint32_t best) {
-  for (auto& one : lexical_) {
-    vector<Translation>& all = one.second;
-    std::sort(all.begin(), all.end(), [](const Translation& a, const Translation& b) {
-      return a.probability != b.probability ? a.probability > b.probability : a.id < b.id;
-    });
-    TokenIds& to = rules_[{one.first}];
-    for (size_t i = 0; i < all.size() && i < best; ++i) to.push_back(all[i].id);
+  std::sort(lexical_.begin(), lexical_.end());
+  uint32_t kept = 0;
+  for (size_t i = 0; i < lexical_.size(); ++i) {
+    const Translation& one = lexical_[i];
+    if (i == 0 || one.from != lexical_[i - 1].from) rules_.push_back({{one.from}, {}}), kept = 0;
+    if (kept < best) rules_.back().target.push_back(one.to), ++kept;
   }
   lexical_.clear();
+}
+
+// Each source once, with the tokens of all its lines.
+void Shortlist::sort_rules() {
+  std::sort(rules_.begin(), rules_.end());
+  size_t n = 0;
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (n != 0 && rules_[n - 1].source == rules_[i].source) {
+      TokenIds& all = rules_[n - 1].target;
+      all.insert(all.end(), rules_[i].target.begin(), rules_[i].target.end());
+    } else {
+      if (n != i) rules_[n] = std::move(rules_[i]);
+      ++n;
+    }
+  }
+  rules_.erase(rules_.begin() + static_cast<ptrdiff_t>(n), rules_.end());
+  for (Rule& rule : rules_) sort_unique(&rule.target);
 }
 
 bool Shortlist::parse(const char* text, size_t bytes, const Pieces& source, const Pieces& target,
@@ -130,16 +174,12 @@ bool Shortlist::parse(const char* text, size_t bytes, const Pieces& source, cons
     shared_ = shape.shared;
     longest_ = 1;
     keep_best(shape.best);
-    uint32_t most = 0;
-    for (const auto& one : target) most = std::max(most, one.second + 1);
-    for (uint32_t id = 0; id < std::min(shape.first, most); ++id) always_.push_back(id);
+    for (uint32_t id = 0; id < std::min(shape.first, target.count()); ++id) always_.push_back(id);
   }
   sort_unique(&always_);
   size_t known = always_.size();
-  for (auto& one : rules_) {
-    sort_unique(&one.second);
-    known += one.second.size();
-  }
+  sort_rules();
+  for (const Rule& rule : rules_) known += rule.target.size();
   if (rules_.empty() || known == 0)
     return *why = format("none of its %s tokens is the model's", grouped(pieces_).c_str()), false;
   return true;
@@ -151,15 +191,15 @@ void Shortlist::always(const uint32_t* ids, size_t count) {
 
 void Shortlist::mark(const uint32_t* ids, size_t count, uint32_t* allowed, uint32_t words) const {
   for (const uint32_t id : always_) set_bit(id, allowed, words);
-  TokenIds key;
+  Rule key;
   for (size_t at = 0; at < count; ++at) {
     if (shared_) set_bit(ids[at], allowed, words);
-    key.clear();
+    key.source.clear();
     for (size_t n = 0; n < longest_ && at + n < count; ++n) {
-      key.push_back(ids[at + n]);
-      const auto rule = rules_.find(key);
-      if (rule == rules_.end()) continue;
-      for (const uint32_t id : rule->second) set_bit(id, allowed, words);
+      key.source.push_back(ids[at + n]);
+      const auto rule = std::lower_bound(rules_.begin(), rules_.end(), key);
+      if (rule == rules_.end() || rule->source != key.source) continue;
+      for (const uint32_t id : rule->target) set_bit(id, allowed, words);
     }
   }
 }

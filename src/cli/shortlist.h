@@ -1,15 +1,27 @@
 // cli: `phasor run --shortlist`: a file that says which target tokens the outputs of a source may
 // have. CTranslate2's vmap, or Marian's lexical shortlist as text.
 #pragma once
-#include <map>
-#include <unordered_map>
-
 #include "args.h"
 
 namespace cli {
 
 // The pieces of a vocabulary; of equal ones the lowest id.
-using Pieces = std::unordered_map<string, uint32_t>;
+class Pieces {
+ public:
+  explicit Pieces(const vector<string>& by_id);
+  bool find(const string& piece, uint32_t* id) const;
+  uint32_t count() const { return count_; }  // ids
+  bool operator==(const Pieces& other) const;
+
+ private:
+  struct Piece {
+    string text;
+    uint32_t id;
+    bool operator<(const Piece& other) const;
+  };
+  vector<Piece> sorted_;
+  uint32_t count_;
+};
 
 struct ShortlistShape {
   uint32_t first = 100;  // lexical: the first target ids that every source has
@@ -37,13 +49,19 @@ class Shortlist {
   bool parse_vmap(const string& line, const Pieces& source, const Pieces& target, string* why);
   bool parse_lexical(const string& line, const Pieces& source, const Pieces& target, string* why);
   void keep_best(uint32_t best);
+  void sort_rules();
 
   struct Translation {
+    uint32_t from, to;
     float probability;
-    uint32_t id;
+    bool operator<(const Translation& other) const;
   };
-  std::map<TokenIds, TokenIds> rules_;  // a source n-gram's target tokens
-  std::map<uint32_t, vector<Translation>> lexical_;
+  struct Rule {
+    TokenIds source, target;  // an n-gram, and what it allows
+    bool operator<(const Rule& other) const { return source < other.source; }
+  };
+  vector<Rule> rules_;  // sorted when they are all there, a source once
+  vector<Translation> lexical_;
   TokenIds always_;
   size_t longest_ = 0;  // tokens of an n-gram
   uint64_t pieces_ = 0, unknown_ = 0;

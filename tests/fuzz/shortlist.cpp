@@ -10,11 +10,11 @@ namespace {
 constexpr uint32_t kVocabulary = 40, kWords = kVocabulary / 32 + 1;
 
 cli::Pieces pieces_of(const char* begin) {
-  cli::Pieces out;
+  std::vector<std::string> all;
   for (uint32_t id = 0; id < kVocabulary; ++id)
-    out.emplace(id < 26 ? std::string(1, static_cast<char>('a' + id)) : begin + std::to_string(id),
-                id);
-  return out;
+    all.push_back(id < 26 ? std::string(1, static_cast<char>('a' + id))
+                          : begin + std::to_string(id));
+  return cli::Pieces(all);
 }
 
 struct Marks {

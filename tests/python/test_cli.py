@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -988,6 +990,22 @@ def test_bench_refuses_what_does_not_fit():
         says=("--length", "context of 16"),
     )
     bad(2, "bench", LANGUAGE, "--length", "0", says=("--length",))
+
+
+def test_the_program_needs_the_c_library_alone():
+    """docs/decisions/no-cxx-library.md: what the headers of the C++ library call is in
+    src/cli/runtime.cpp, or is not used; a program with musl has no such library at all."""
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not there (binutils)")
+    with open(PHASOR, "rb") as file:
+        if file.read(4) != b"\x7fELF":
+            pytest.skip("not a program of Linux")
+    told = subprocess.run(["readelf", "-d", PHASOR], capture_output=True, text=True, check=True)
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", told.stdout)
+    if any(re.match(r"lib(asan|ubsan|tsan|clang_rt|c\+\+)", name) for name in needed):
+        pytest.skip("a program under sanitizers, or with another C++ library")
+    others = [n for n in needed if not re.match(r"(lib(c|m|pthread)\.so|ld-linux)", n)]
+    assert others == [], told.stdout
 
 
 def test_bench_of_an_encoder():
