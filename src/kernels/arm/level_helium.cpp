@@ -255,30 +255,45 @@ struct Helium {
   struct Q4k : Q4m {
     static constexpr Type kMinima = Type::q4k;
   };
+  // What eight groups of q4k share, for 16 outputs: their scale and minimum, and the codes of
+  // scale_code and minimum_code that multiply them.
+  struct Super {
+    float number[2][kLanes];
+    unsigned char codes[2][kSuper][kLanes];
+  };
+  static PHASOR_INLINE void unpack(Super* to, const unsigned char* p) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      PHASOR_UNROLL for (size_t at = 0; at < kLanes; at += 4)
+        store(to->number[i] + at, halves(p + i * (kLanes * 2) + 2 * at));
+    p += kLanes * 4;
+    PHASOR_UNROLL for (size_t g = 0; g < 4; ++g, p += kLanes) {
+      const uint8x16_t a = vldrbq_u8(p), b = vldrbq_u8(p + 4 * kLanes),
+                       c = vldrbq_u8(p + 8 * kLanes), six = vdupq_n_u8(63);
+      vstrbq_u8(to->codes[0][g], vandq_u8(a, six));
+      vstrbq_u8(to->codes[1][g], vandq_u8(b, six));
+      vstrbq_u8(to->codes[0][4 + g], vsliq_n_u8(c, vshrq_n_u8(a, 6), 4));
+      vstrbq_u8(to->codes[1][4 + g], vsliq_n_u8(vshrq_n_u8(c, 4), vshrq_n_u8(b, 6), 4));
+    }
+  }
+  template <class Q>
+  using Plane = std::conditional_t<Q::kMinima == Type::q4k, Super, const unsigned char*>;
   // Of group g the scale, or the minimum, of outputs first … first + 3.
   template <class Q>
-  static PHASOR_INLINE v4 scale_of(const unsigned char* plane, size_t g, size_t first,
+  static PHASOR_INLINE v4 scale_of(const Plane<Q>& plane, size_t g, size_t first,
                                    bool minimum) {
-    if constexpr (!minimum_type(Q::kMinima)) return halves(plane + g * (kLanes * 2) + 2 * first);
-    if constexpr (Q::kMinima == Type::q4m)
-      return halves(plane + g * (kLanes * 4) + minimum * (kLanes * 2) + 2 * first);
-    const unsigned char* super = plane + g / kSuper * (kSuperBytes * kLanes);
-    const auto byte = [=](size_t i) PHASOR_LAMBDA {
-      return vldrbq_u32(super + kLanes * 4 + i * kLanes + first);
-    };
-    const size_t i = g % kSuper;
-    const uint32x4_t high = vshlq_n_u32(vshrq_n_u32(byte(minimum ? i : i & 3), 6), 4),
-                     both = byte(i < 4 && !minimum ? i : i + 4),
-                     four = minimum ? vshrq_n_u32(both, 4) : vandq_u32(both, vdupq_n_u32(15)),
-                     code = i < 4 ? vandq_u32(both, vdupq_n_u32(63)) : vorrq_u32(four, high);
-    return halves(super + minimum * (kLanes * 2) + 2 * first) * v4{vcvtq_f32_u32(code)};
+    if constexpr (Q::kMinima == Type::q4k)
+      return load(plane.number[minimum] + first) *
+             v4{vcvtq_f32_u32(vldrbq_u32(plane.codes[minimum][g % kSuper] + first))};
+    else
+      return halves(plane + (2 * g * (1 + minimum_type(Q::kMinima)) + 2 * minimum) * kLanes +
+                    2 * first);
   }
 
   // Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are
   // x0 and x1.
   template <class Q, int First>
   static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                                        const unsigned char* plane, size_t g, const float* xs,
+                                        const Plane<Q>& plane, size_t g, const float* xs,
                                         const int32_t* xsum) {
     int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
     sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
@@ -292,12 +307,16 @@ struct Helium {
   // One row by one panel.
   template <class Q>
   static PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs,
-                                        const int32_t* xsum, const unsigned char* plane,
+                                        const int32_t* xsum, const unsigned char* scales,
                                         const unsigned char* w, size_t groups) {
     const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
+    Plane<Q> plane;
+    if constexpr (Q::kMinima != Type::q4k) plane = scales;
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
     for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
+      if constexpr (Q::kMinima == Type::q4k)
+        if (g % kSuper == 0) unpack(&plane, scales + g / kSuper * (kSuperBytes * kLanes));
       const uint32x4_t address =
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
