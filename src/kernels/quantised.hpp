@@ -105,18 +105,19 @@ struct Quantised {
       v[i] = n > i * kLanes ? V::load(x + i * kLanes, n - i * kLanes) : V::set(0.0f);
     if (block != 0) rotate(v, block);
   }
-  // Inputs of a row that stay rotated from its first reading to its second; a longer row is rotated
-  // twice.
-  static constexpr size_t kKept = 2048;
+  // Inputs of a row that stay rotated from its first reading to its second, where the stack has room
+  // for them (quantised_stream takes more); a longer row is rotated twice.
+  static constexpr size_t kKept = T::kStream ? 1536 : 0;
   static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                              size_t block) {
-    alignas(64) float kept[kKept];
+    alignas(64) float kept[kKept + 1];
     const bool keep = block != 0 && cols <= kKept;
     V v[4], most = V::set(0.0f);
     for (size_t k = 0; k < cols; k += kRowStep) {
       load_step(v, x + k, cols - k, block);
       PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) most = larger(most, abs(v[i]));
-      if (keep) PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i].store(kept + k + i * kLanes);
+      if constexpr (kKept != 0)
+        if (keep) PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i].store(kept + k + i * kLanes);
     }
     if (keep) x = kept, block = 0;
     const float amax = largest_lane(most);
