@@ -12,7 +12,8 @@ noted.
             time; end tokens are not allowed
   beam 4    the same by a search with 4 beams: tokens of the best output
   batch 32  all target tokens / all seconds, encoding included, up to 32 sentences together
-  resident  the most that the process has held; ours beside its file, its arena and 3 MB too
+  resident  the most that the process has held, ours linked statically; ours beside its file, its
+            arena and 3 MB too
 
 The row `translators` takes more sentences, and one of width 1024 with 12 + 12 layers too; --lines,
 --shapes and --text say of what it is made.

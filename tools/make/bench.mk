@@ -45,6 +45,9 @@ bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
 	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(BENCH_SHORTER) \
 	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page docs/performance-encoder.md
 
+# Its memory is measured: a static program, as the C library's and the C++ library's pages are not Phasor's.
+$(OUT)/bench_translator: private LINK += $(if $(and $(filter release,$(config)),$(filter Linux,$(shell uname -s))),-static)
+
 # Three translators with more sentences than the part "translator" of bench has, beside CTranslate2. LINES=10000 TEXT=file SHAPES=shipped: other
 # sentences of the shipped one; SHAPES='d512 d1024' TYPES='f32 q8r' THREADS='1 2' RUNS=1: a part of it. d1024 takes 8 GB of disk.
 .PHONY: bench-translators
