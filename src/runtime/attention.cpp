@@ -206,9 +206,14 @@ void see_keys(Query* q, const Heads& h, uint32_t count) {
   if (h.bidirectional != 0 && q->position + before + 1 < count) q->end = q->position + before + 1;
 }
 
+// The pages begin … end − 1 of a head, whose places a worker has at hand.
+struct Known {
+  uint32_t kv, sequence, begin, end;
+};
+
 // The queries of one tile that share key/value head kv: one row's are the heads of the group, those
 // of several rows come head by head.
-void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv) {
+void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, Known* known) {
   const Heads& h = w.h;
   const uint32_t group = h.heads / h.kv_heads, begin = kv * group, end = begin + group;
   const auto query = [&](uint32_t head, uint32_t row) {
@@ -226,10 +231,15 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv) {
                  last = query(begin, tile.first + tile.count - 1).end;
   const uint64_t key_bytes = h.format().rows_bytes(h.width),
                  head_bytes = h.format().head_bytes(h.width);
-  for (uint32_t i = first / kSlots; i < blocks_of(last); ++i) {
-    const unsigned char* keys = h.at(w.s, c.rows[tile.first], i) + kv * head_bytes;
-    w.keys[i] = keys;
-    w.values[i] = keys + key_bytes;
+  const Row& row = c.rows[tile.first];
+  const uint32_t page = first / kSlots, stop = static_cast<uint32_t>(blocks_of(last));
+  if (known->kv != kv || known->sequence != row.sequence || page < known->begin ||
+      page > known->end)
+    *known = {kv, row.sequence, page, page};
+  for (; known->end < stop; ++known->end) {
+    const unsigned char* keys = h.at(w.s, row, known->end) + kv * head_bytes;
+    w.keys[known->end] = keys;
+    w.values[known->end] = keys + key_bytes;
   }
   Query queries[kTile];
   if (tile.count == 1) {
@@ -270,8 +280,9 @@ void attend(const Chunk& c, const Heads& h) noexcept {
                  floats.part(scores, scratch).rows(kTile, p.scratch_ld),
                  pages.part(0, most),
                  pages.part(most, most)};
+    Known known = {h.kv_heads, 0, 0, 0};
     for (uint32_t unit = first; unit < end; ++unit)
-      attend_tile(w, c, c.tiles[unit / h.kv_heads], unit % h.kv_heads);
+      attend_tile(w, c, c.tiles[unit % c.tile_count], unit / c.tile_count, &known);
   });
 }
 
