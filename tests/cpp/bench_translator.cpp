@@ -26,6 +26,7 @@
 
 #include "bench_file.h"
 #include "cli/pool.h"
+#include "items.h"
 
 namespace {
 
@@ -126,17 +127,8 @@ class Translator {
   // One sentence by beam search; what may not come shares its probability out, as it does in
   // CTranslate2.
   void search(const Ids& sentence, uint32_t length, Ids* out) {
-    const phasor_item item = {sizeof(phasor_item),
-                              0,
-                              static_cast<uint32_t>(sentence.size()),
-                              PHASOR_LOGITS_NONE,
-                              sentence.data(),
-                              nullptr,
-                              nullptr,
-                              nullptr,
-                              nullptr,
-                              0,
-                              0};
+    const phasor_item item =
+        item_of(0, static_cast<uint32_t>(sentence.size()), PHASOR_LOGITS_NONE, sentence.data());
     if (phasor_encode(session_, &item, 1, &error_) != PHASOR_OK) die("encode", error_.text);
     phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
     phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;

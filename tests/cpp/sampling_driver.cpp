@@ -14,6 +14,8 @@
 #include <cstring>
 #include <vector>
 
+#include "items.h"
+
 namespace {
 
 template <class T>
@@ -74,17 +76,7 @@ int main(int argc, char** argv) {
   phasor_side side{};
   side.struct_size = sizeof side;
   const uint32_t start = 0;
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         1,
-                         PHASOR_LOGITS_LAST,
-                         &start,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item = item_of(0, 1, PHASOR_LOGITS_LAST, &start);
   if (phasor_model_side(model, PHASOR_TARGET, &side) != PHASOR_OK ||
       phasor_step(session, &item, 1, nullptr) != PHASOR_OK)
     return fail("expected a decoder");

@@ -1,4 +1,5 @@
 #include "support.h"
+#include "items.h"
 
 #include <dirent.h>
 
@@ -124,17 +125,7 @@ void begin(const Engine& e, uint64_t seed) {
   if (phasor_sequence_clear(e.session, 0) != PHASOR_OK) give_up("a sequence cannot be cleared");
   if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
   const Ids ids = random_ids(seed + 99, 11, 40);
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         11,
-                         PHASOR_LOGITS_NONE,
-                         ids.data(),
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item = item_of(0, 11, PHASOR_LOGITS_NONE, ids.data());
   if (phasor_encode(e.session, &item, 1, nullptr) != PHASOR_OK)
     give_up("a source cannot be encoded");
 }

@@ -9,6 +9,7 @@
 
 #include "decode/random.h"
 #include "heap_counter.h"
+#include "items.h"
 #include "kernels/kernels.h"
 #include "support.h"
 
@@ -114,17 +115,7 @@ const float* logits_after(const Engine& e, const Plain& beam, const Options& o,
                           uint32_t vocabulary) {
   REQUIRE(phasor_sequence_truncate(e.session, 0, 0) == PHASOR_OK);
   const uint32_t count = static_cast<uint32_t>(beam.ids.size());
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         count,
-                         PHASOR_LOGITS_LAST,
-                         beam.ids.data(),
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item = item_of(0, count, PHASOR_LOGITS_LAST, beam.ids.data());
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   float* x = phasor_logits(e.session, 0);
   if (o.logits != nullptr) REQUIRE(o.logits(o.user, x, vocabulary, beam.ids.data(), count) == 0);
@@ -493,17 +484,7 @@ TEST_CASE(
       CHECK(result.count == 6);
       if (HeapCounter::active()) CHECK(allocations == 0);
       const Ids first = prompt.empty() ? Ids{target_of(e.model).decoder_start} : prompt;
-      const phasor_item item{sizeof(phasor_item),
-                             0,
-                             1,
-                             PHASOR_LOGITS_NONE,
-                             first.data(),
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             0,
-                             0};
+      const phasor_item item = item_of(0, 1, PHASOR_LOGITS_NONE, first.data());
       REQUIRE(phasor_step(plain.session, &item, 1, nullptr) == PHASOR_OK);
       CHECK(state_of(e) == state_of(plain));
       // Every page is free again: the longest sequences fit, all at the same time.
@@ -800,17 +781,8 @@ double coverage_of(const Engine& e, const Output& one) {
   REQUIRE(phasor_session_callbacks(e.session, &callbacks) == PHASOR_OK);
   Ids read{side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start};
   read.insert(read.end(), one.ids.begin(), one.ids.end() - 1);
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         static_cast<uint32_t>(read.size()),
-                         PHASOR_LOGITS_NONE,
-                         read.data(),
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item =
+      item_of(0, static_cast<uint32_t>(read.size()), PHASOR_LOGITS_NONE, read.data());
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   REQUIRE(phasor_session_callbacks(e.session, nullptr) == PHASOR_OK);
   return coverage.penalty();

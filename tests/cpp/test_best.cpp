@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 
+#include "items.h"
 #include "support.h"
 
 namespace {
@@ -54,28 +55,8 @@ std::vector<std::pair<uint32_t, float>> rows_of(const Block& file, const char* i
   for (uint32_t q = 0; q < 2; ++q) {
     for (uint32_t i = 0; i < kTokens; ++i)
       ids[q].push_back((i * 13 + q * 5 + 3) % std::min(vocabulary, 40u));
-    items[q] = {sizeof(phasor_item),
-                q,
-                kTokens,
-                wanted,
-                ids[q].data(),
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr,
-                0,
-                0};
-    sources[q] = {sizeof(phasor_item),
-                  q,
-                  7,
-                  PHASOR_LOGITS_NONE,
-                  ids[q].data(),
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  0,
-                  0};
+    items[q] = item_of(q, kTokens, wanted, ids[q].data());
+    sources[q] = item_of(q, 7, PHASOR_LOGITS_NONE, ids[q].data());
   }
   if (phasor_model_stack(e.model) != PHASOR_DECODER)
     REQUIRE(phasor_encode(e.session, sources, 2, &error) == PHASOR_OK);
@@ -101,17 +82,7 @@ std::vector<std::pair<uint32_t, float>> rows_of(const Block& file, const char* i
 uint32_t generated(const Engine& e, uint32_t lookahead, std::vector<uint32_t>* out) {
   phasor_error error = PHASOR_ERROR_INIT;
   const uint32_t source[] = {5, 6, 7, 8, 5, 6, 7, 8}, start[] = {4, 5, 6, 4, 5, 6};
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         8,
-                         PHASOR_LOGITS_NONE,
-                         source,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item = item_of(0, 8, PHASOR_LOGITS_NONE, source);
   if (phasor_model_stack(e.model) != PHASOR_DECODER)
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
@@ -194,25 +165,14 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
   const uint32_t source[] = {5, 6, 7}, ids[] = {1, 2};
   for (const Engine* engine : {&e, &two})
     for (uint32_t q = 0; q < 2; ++q) {
-      const phasor_item item{sizeof(phasor_item),
-                             q,
-                             3,
-                             PHASOR_LOGITS_NONE,
-                             source,
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             0,
-                             0};
+      const phasor_item item = item_of(q, 3, PHASOR_LOGITS_NONE, source);
       REQUIRE(phasor_encode(engine->session, &item, 1, &error) == PHASOR_OK);
     }
   const auto step = [&](const Engine& engine, std::vector<phasor_item> items) {
     return phasor_step(engine.session, items.data(), static_cast<uint32_t>(items.size()), &error);
   };
   const auto item = [&](uint32_t sequence, uint32_t wanted) {
-    return phasor_item{
-        sizeof(phasor_item), sequence, 2, wanted, ids, nullptr, nullptr, nullptr, nullptr, 0, 0};
+    return item_of(sequence, 2, wanted, ids);
   };
   CHECK(step(e, {item(0, PHASOR_LOGITS_LAST)}) == PHASOR_BAD_INPUT);
   CHECK(std::string(error.text) == "logits of 1 rows, the limits hold 0");
@@ -266,28 +226,8 @@ TEST_CASE(
         const Engine e(file, nullptr, &limits, threads);
         phasor_error error = PHASOR_ERROR_INIT;
         const uint32_t source[] = {5, 6, 7};
-        const phasor_item encode{sizeof(phasor_item),
-                                 0,
-                                 3,
-                                 PHASOR_LOGITS_NONE,
-                                 source,
-                                 nullptr,
-                                 nullptr,
-                                 nullptr,
-                                 nullptr,
-                                 0,
-                                 0},
-            step{sizeof(phasor_item),
-                 0,
-                 3,
-                 wanted,
-                 source,
-                 nullptr,
-                 nullptr,
-                 nullptr,
-                 nullptr,
-                 0,
-                 0};
+        const phasor_item encode = item_of(0, 3, PHASOR_LOGITS_NONE, source),
+                          step = item_of(0, 3, wanted, source);
         REQUIRE(phasor_encode(e.session, &encode, 1, &error) == PHASOR_OK);
         REQUIRE(phasor_step(e.session, &step, 1, &error) == PHASOR_OK);
         uint32_t id = 0;
@@ -305,10 +245,8 @@ TEST_CASE("best tokens: a value that is not finite fails its sequence only") {
   std::vector<float> embedding(side.width, 0.5f);
   embedding[3] = std::numeric_limits<float>::quiet_NaN();
   const uint32_t id = 4;
-  const phasor_item items[2] = {
-      {sizeof(phasor_item), 0, 1, PHASOR_BEST_LAST, nullptr, embedding.data(), nullptr, nullptr,
-       nullptr, 0, 0},
-      {sizeof(phasor_item), 1, 1, PHASOR_BEST_LAST, &id, nullptr, nullptr, nullptr, nullptr, 0, 0}};
+  const phasor_item items[2] = {item_of(0, 1, PHASOR_BEST_LAST, nullptr, embedding.data()),
+                                item_of(1, 1, PHASOR_BEST_LAST, &id)};
   phasor_error error = PHASOR_ERROR_INIT;
   CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
   CHECK(phasor_sequence_status(e.session, 0) == PHASOR_NOT_FINITE);

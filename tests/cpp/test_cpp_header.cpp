@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "items.h"
+
 namespace {
 
 struct Block {
@@ -68,17 +70,7 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   REQUIRE(made);
   CHECK(made->count >= 1);
 
-  phasor_item item = {sizeof(phasor_item),
-                      0,
-                      static_cast<uint32_t>(*count),
-                      0,
-                      ids.data(),
-                      nullptr,
-                      nullptr,
-                      nullptr,
-                      nullptr,
-                      0,
-                      0};
+  phasor_item item = item_of(0, static_cast<uint32_t>(*count), 0, ids.data());
   phasor_generation result = PHASOR_GENERATION_INIT;
   REQUIRE(phasor_encode(session->handle(), &item, 1, nullptr) == PHASOR_OK);
   REQUIRE(phasor_generate(session->handle(), 0, nullptr, 0, plain.data(), 8, nullptr, &result,

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "heap_counter.h"
+#include "items.h"
 #include "support.h"
 
 namespace {
@@ -58,17 +59,7 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
   phasor_error error = PHASOR_ERROR_INIT;
   if (v.source_count != 0) {
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     v.source_count,
-                     PHASOR_LOGITS_NONE,
-                     v.source,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0,
-                     0};
+    phasor_item item = item_of(0, v.source_count, PHASOR_LOGITS_NONE, v.source);
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   }
   phasor_side side{};
@@ -77,17 +68,7 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   uint64_t hash = kFnvStart;
   for (uint32_t done = 0; done < v.target_count;) {
     const uint32_t count = std::min(step, v.target_count - done);
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     count,
-                     PHASOR_LOGITS_ALL,
-                     v.target + done,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0,
-                     0};
+    phasor_item item = item_of(0, count, PHASOR_LOGITS_ALL, v.target + done);
     REQUIRE(phasor_step(e.session, &item, 1, &error) == PHASOR_OK);
     for (uint32_t r = 0; r < count; ++r)
       hash = fnv1a(hash, phasor_logits(e.session, r), side.vocabulary * sizeof(float));
@@ -107,34 +88,15 @@ void give_source(const Engine& e, uint32_t sequence, uint32_t length) {
   if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
   std::vector<uint32_t> ids(length);
   for (uint32_t i = 0; i < length; ++i) ids[i] = 3 + (i * 7 + sequence) % 40;
-  phasor_item item{sizeof(phasor_item),
-                   sequence,
-                   length,
-                   PHASOR_LOGITS_NONE,
-                   ids.data(),
-                   nullptr,
-                   nullptr,
-                   nullptr,
-                   nullptr,
-                   0,
-                   0};
+  phasor_item item = item_of(sequence, length, PHASOR_LOGITS_NONE, ids.data());
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
 }
 
 // One step; the hash of the last token's logits.
 uint64_t step_hash(const Engine& e, uint32_t sequence, const std::vector<uint32_t>& ids) {
-  phasor_item item{sizeof(phasor_item),
-                   sequence,
-                   static_cast<uint32_t>(ids.size()),
-                   PHASOR_LOGITS_LAST,
-                   ids.data(),
-                   nullptr,
-                   nullptr,
-                   nullptr,
-                   nullptr,
-                   0,
-                   0};
+  phasor_item item =
+      item_of(sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_LAST, ids.data());
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_step(e.session, &item, 1, &error);
   CAPTURE(error.text);
@@ -245,17 +207,7 @@ TEST_CASE(
           REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr,
                                       &error) == PHASOR_OK);
           const std::vector<uint32_t> ids(length, 3);
-          phasor_item item{sizeof(phasor_item),
-                           1,
-                           length,
-                           PHASOR_LOGITS_LAST,
-                           ids.data(),
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           0,
-                           0};
+          phasor_item item = item_of(1, length, PHASOR_LOGITS_LAST, ids.data());
           if (limits.source != 0) CHECK(phasor_encode(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target != 0) CHECK(phasor_step(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target == 0) continue;
@@ -294,17 +246,7 @@ TEST_CASE("promise 1: no allocation between open and close") {
     phasor_error error = PHASOR_ERROR_INIT;
     HeapCounter heap;
     phasor_status status = PHASOR_OK;
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     9,
-                     PHASOR_LOGITS_NONE,
-                     source.data(),
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0,
-                     0};
+    phasor_item item = item_of(0, 9, PHASOR_LOGITS_NONE, source.data());
     if (limits.source != 0) status = phasor_encode(e.session, &item, 1, &error);
     if (status == PHASOR_OK)
       status =
@@ -334,17 +276,8 @@ TEST_CASE("rule 3.3: several sequences in one step give what each gives alone") 
     }
     phasor_item items[3];
     for (uint32_t q = 0; q < 3; ++q)
-      items[q] = {sizeof(phasor_item),
-                  q,
-                  static_cast<uint32_t>(ids[q].size()),
-                  PHASOR_LOGITS_LAST,
-                  ids[q].data(),
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  0,
-                  0};
+      items[q] =
+          item_of(q, static_cast<uint32_t>(ids[q].size()), PHASOR_LOGITS_LAST, ids[q].data());
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_step(together.session, items, 3, &error) == PHASOR_OK);
     const phasor_side side = target_of(together.model);
@@ -388,17 +321,7 @@ TEST_CASE("rule 3.3: truncate, fork and clear") {
     REQUIRE(phasor_sequence_clear(e.session, 1) == PHASOR_OK);
     CHECK(phasor_sequence_length(e.session, 1) == 0);
     if (limits.source != 0) {
-      phasor_item item{sizeof(phasor_item),
-                       1,
-                       1,
-                       PHASOR_LOGITS_LAST,
-                       b.data(),
-                       nullptr,
-                       nullptr,
-                       nullptr,
-                       nullptr,
-                       0,
-                       0};
+      phasor_item item = item_of(1, 1, PHASOR_LOGITS_LAST, b.data());
       phasor_error error = PHASOR_ERROR_INIT;
       CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);  // its source went too
     }
@@ -461,29 +384,9 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
   v.struct_size = sizeof v;
   REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
   phasor_error error = PHASOR_ERROR_INIT;
-  const phasor_item source{sizeof(phasor_item),
-                           0,
-                           v.source_count,
-                           PHASOR_LOGITS_NONE,
-                           v.source,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           0,
-                           0};
+  const phasor_item source = item_of(0, v.source_count, PHASOR_LOGITS_NONE, v.source);
   if (v.source_count != 0) REQUIRE(phasor_encode(e.session, &source, 1, &error) == PHASOR_OK);
-  const phasor_item target{sizeof(phasor_item),
-                           0,
-                           v.target_count,
-                           PHASOR_LOGITS_LAST,
-                           v.target,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           0,
-                           0};
+  const phasor_item target = item_of(0, v.target_count, PHASOR_LOGITS_LAST, v.target);
   REQUIRE(phasor_step(e.session, &target, 1, &error) == PHASOR_OK);
   const phasor_side side = target_of(e.model);
   return std::vector<float>(phasor_logits(e.session, 0),
@@ -635,27 +538,19 @@ TEST_CASE("rule 3.5: bad input is a status with one line, and changes nothing") 
   const uint32_t good[3] = {1, 2, 3}, bad[3] = {1, side.vocabulary, 3};
   phasor_error error = PHASOR_ERROR_INIT;
   const auto step = [&](phasor_item item) { return phasor_step(e.session, &item, 1, &error); };
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
+  CHECK(step(item_of(0, 3, PHASOR_LOGITS_LAST, bad)) == PHASOR_BAD_INPUT);
   CHECK(error.found == side.vocabulary);
-  CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
+  CHECK(step(item_of(2, 3, PHASOR_LOGITS_LAST, good)) == PHASOR_BAD_INPUT);
+  CHECK(step(item_of(0, 0, PHASOR_LOGITS_LAST, good)) == PHASOR_BAD_INPUT);
+  CHECK(step(item_of(0, 3, PHASOR_LOGITS_LAST, nullptr)) == PHASOR_BAD_INPUT);
   // three rows, room for two
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_BAD_INPUT);
-  phasor_item twice[2] = {
-      {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr, 0, 0},
-      {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr, nullptr, 0, 0}};
+  CHECK(step(item_of(0, 3, PHASOR_LOGITS_ALL, good)) == PHASOR_BAD_INPUT);
+  phasor_item twice[2] = {item_of(1, 1, 0, good), item_of(1, 1, 0, good)};
   CHECK(phasor_step(e.session, twice, 2, &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_sequence_length(e.session, 0) == 0);
   CHECK(phasor_sequence_length(e.session, 1) == 0);
   CHECK(phasor_logits(e.session, 0) == nullptr);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr,
-              nullptr, 0, 0}) == PHASOR_OK);
+  CHECK(step(item_of(0, 3, PHASOR_LOGITS_LAST, good)) == PHASOR_OK);
 }
 
 TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and names the layer") {
@@ -673,10 +568,8 @@ TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and na
     std::vector<float> embedding(side.width, 0.5f);
     embedding[3] = std::numeric_limits<float>::quiet_NaN();
     const uint32_t id = 4;
-    phasor_item items[2] = {{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr,
-                             embedding.data(), nullptr, nullptr, nullptr, 0, 0},
-                            {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr,
-                             nullptr, nullptr, 0, 0}};
+    phasor_item items[2] = {item_of(0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data()),
+                            item_of(1, 1, PHASOR_LOGITS_LAST, &id)};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
     CHECK(error.layer == 0);
@@ -684,17 +577,7 @@ TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and na
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
     CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 1), side.vocabulary * 4) ==
           step_hash(reference, 1, {4}));
-    items[0] = {sizeof(phasor_item),
-                0,
-                1,
-                PHASOR_LOGITS_LAST,
-                &id,
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr,
-                0,
-                0};
+    items[0] = item_of(0, 1, PHASOR_LOGITS_LAST, &id);
     CHECK(phasor_step(e.session, items, 1, &error) == PHASOR_NOT_FINITE);  // until it is cleared
     phasor_sequence_clear(e.session, 0);
     give_source(e, 0, 5);
@@ -832,17 +715,7 @@ TEST_CASE(
     callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     const uint32_t more[20] = {1};
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     20,
-                     PHASOR_LOGITS_LAST,
-                     more,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0,
-                     0};
+    phasor_item item = item_of(0, 20, PHASOR_LOGITS_LAST, more);
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_STOPPED);
     CHECK(phasor_sequence_length(e.session, 0) == 7);

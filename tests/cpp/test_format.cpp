@@ -6,6 +6,7 @@
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "format/file.h"
+#include "items.h"
 #include "support.h"
 
 namespace {
@@ -51,8 +52,7 @@ phasor_status try_everything(const Block& file, phasor_error* error) {
       PHASOR_OK)
     return PHASOR_OK;
   const uint32_t ids[2] = {0, 0};
-  phasor_item item{
-      sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr, nullptr, 0, 0};
+  phasor_item item = item_of(0, 2, PHASOR_LOGITS_LAST, ids);
   phasor_status ignored = PHASOR_OK;
   if (phasor_model_stack(model) != PHASOR_DECODER)
     ignored = phasor_encode(session, &item, 1, error);

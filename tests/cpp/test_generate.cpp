@@ -7,6 +7,7 @@
 
 #include "decode/random.h"
 #include "heap_counter.h"
+#include "items.h"
 #include "support.h"
 #include "weight_file.h"
 
@@ -137,17 +138,8 @@ TEST_CASE(
     begin(loop);
     Ids ids = prompt, next = prompt;
     for (uint32_t i = 0; i < made.ids.size(); ++i) {
-      const phasor_item item{sizeof(phasor_item),
-                             0,
-                             static_cast<uint32_t>(next.size()),
-                             PHASOR_LOGITS_LAST,
-                             next.data(),
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             0,
-                             0};
+      const phasor_item item =
+          item_of(0, static_cast<uint32_t>(next.size()), PHASOR_LOGITS_LAST, next.data());
       REQUIRE(phasor_step(loop.session, &item, 1, nullptr) == PHASOR_OK);
       uint32_t id = 0;
       REQUIRE(phasor_choose(loop.session, &id, nullptr, 0, ids.data(),

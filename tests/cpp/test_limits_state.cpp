@@ -4,6 +4,7 @@
 
 #include "format/bytes.h"
 #include "format/crc32c.h"
+#include "items.h"
 #include "support.h"
 #include "weight_file.h"
 
@@ -20,8 +21,7 @@ phasor_limits limits_of(const phasor_model* model, uint32_t target, uint32_t chu
 }
 
 void step(const Engine& e, uint32_t id) {
-  const phasor_item item{
-      sizeof(phasor_item), 0, 1, PHASOR_LOGITS_ALL, &id, nullptr, nullptr, nullptr, nullptr, 0, 0};
+  const phasor_item item = item_of(0, 1, PHASOR_LOGITS_ALL, &id);
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
 }
 uint64_t step_hash(const Engine& e, uint32_t id) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "items.h"
 #include "model/model.h"
 #include "runtime/plan.h"
 #include "weight_file.h"
@@ -227,17 +228,7 @@ struct Saved {
   explicit Saved(const char* name, uint32_t tokens) : file(golden_file(name)), e(file, nullptr) {
     begin(e);
     const Ids ids = random_ids(7, tokens, vocabulary_of(e.model));
-    const phasor_item item{sizeof(phasor_item),
-                           0,
-                           tokens,
-                           PHASOR_LOGITS_NONE,
-                           ids.data(),
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           0,
-                           0};
+    const phasor_item item = item_of(0, tokens, PHASOR_LOGITS_NONE, ids.data());
     if (tokens != 0) REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
     state = state_of(e);
   }
@@ -328,17 +319,7 @@ TEST_CASE("refusals: a saved sequence that is empty, as long as the limits, or o
   const Engine small(file, nullptr, &limits);
   begin(small);
   const Ids ids = random_ids(3, 4, vocabulary_of(small.model));
-  const phasor_item item{sizeof(phasor_item),
-                         0,
-                         4,
-                         PHASOR_LOGITS_NONE,
-                         ids.data(),
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item = item_of(0, 4, PHASOR_LOGITS_NONE, ids.data());
   REQUIRE(phasor_step(small.session, &item, 1, nullptr) == PHASOR_OK);
   const State whole = state_of(small);
   REQUIRE(load_u32(whole.data() + 16) == limits.target);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "items.h"
 #include "support.h"
 
 namespace {
@@ -54,17 +55,8 @@ Ids ids_of(uint32_t count, uint32_t salt = 0) {
 }
 
 phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
-  const phasor_item item{sizeof(phasor_item),
-                         sequence,
-                         static_cast<uint32_t>(ids.size()),
-                         PHASOR_LOGITS_ALL,
-                         ids.data(),
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         nullptr,
-                         0,
-                         0};
+  const phasor_item item =
+      item_of(sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_ALL, ids.data());
   return phasor_step(e.session, &item, 1, nullptr);
 }
 

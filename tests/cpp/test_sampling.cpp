@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "decode/random.h"
+#include "items.h"
 #include "support.h"
 
 namespace {
@@ -38,17 +39,7 @@ class Row {
     n = side.vocabulary;
     ends.assign(side.end, side.end + side.end_count);
     const uint32_t start = 1;
-    const phasor_item item{sizeof(phasor_item),
-                           0,
-                           1,
-                           PHASOR_LOGITS_LAST,
-                           &start,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           nullptr,
-                           0,
-                           0};
+    const phasor_item item = item_of(0, 1, PHASOR_LOGITS_LAST, &start);
     REQUIRE(phasor_step(e_->session, &item, 1, nullptr) == PHASOR_OK);
     phasor_random_seed(&random, 1);
   }
