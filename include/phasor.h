@@ -680,7 +680,7 @@ typedef struct phasor_beam_options {
   uint32_t no_repeat_ngram; /* n: no n tokens in a row stand twice in a beam */
   uint32_t min_new;         /* new tokens before an end token may come */
   const uint32_t* suppressed; /* (suppressed_count) tokens that are never chosen; the others'
-                                 probabilities stay as they are */
+                                 probabilities stay as they are (but see renormalize) */
   const uint32_t* end;        /* (end_count) tokens that end an output, besides the model's */
   uint32_t suppressed_count, end_count;
   /* Before each choice, for each beam: may edit the logits (vocabulary floats; −infinity forbids a
@@ -718,7 +718,9 @@ typedef struct phasor_beam_options {
    * CTranslate2). It orders outputs, and early_stopping sees it in theirs; beams go on without
    * it. */
   float coverage_penalty;
-  uint32_t reserved;
+  /* 1: what penalties, bans and earlier groups leave of a beam's probabilities is divided by its
+   * sum before the choice (transformers' renormalize_logits); 0: it is not. */
+  uint32_t renormalize;
 } phasor_beam_options;
 /* All is 0 but the length penalty. */
 #define PHASOR_BEAM_OPTIONS_INIT                                \
@@ -835,9 +837,9 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
  * none that this library knows. */
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options);
 
-/* The same for a beam search: beams, length_penalty and early_stopping (1 and 0 where the file
- * recommends something and says nothing of these), repetition_penalty, no_repeat_ngram, min_new,
- * max_new, suppressed, bad_words, source_no_repeat_ngram, forced_last. */
+/* The same for a beam search: beams, length_penalty, early_stopping and renormalize (1, 0 and 0
+ * where the file recommends something and says nothing of these), repetition_penalty,
+ * no_repeat_ngram, min_new, max_new, suppressed, bad_words, source_no_repeat_ngram, forced_last. */
 int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options);
 
 /* ------------------------------------------------------------------ text */

@@ -192,6 +192,7 @@ int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options
   set(&all.beams, g.beams);
   all.length_penalty = g.length_penalty;
   all.early_stopping = g.early_stopping;
+  all.renormalize = g.renormalize;
   set_shared(*model, &all);
   (void)write_result(options, all);
   return 1;

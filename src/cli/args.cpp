@@ -174,6 +174,9 @@ constexpr Flag kFlags[] = {
     {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
      "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
      "(no: while one as long may)"},
+    {"--renormalize", "no|yes", kRun, &Options::renormalize,
+     "with --beam: yes: what penalties and bans leave of the probabilities is divided by its sum "
+     "(as the file of an encoder-decoder says, or no)"},
     {"--coverage-penalty", "X", kRun, &Options::coverage_penalty,
      "with --beam, encoder-decoder: X times the sum of log(min(c, 1)) is added to a score, c what "
      "a "

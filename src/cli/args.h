@@ -66,9 +66,9 @@ struct Options {
   Real diversity;
   Number shortlist_first{false, 100}, shortlist_best{false, 100};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
-  // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split and
-  // align 0 or 1
-  Number cache, early_stopping, length_norm, tables, load, pooling, emit, split, align;
+  // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load;
+  // renormalize, split and align 0 or 1
+  Number cache, early_stopping, length_norm, renormalize, tables, load, pooling, emit, split, align;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
       sample, greedy, print_prompt, null_answer, sparse, multi_label, late, help;
   vector<const char*> given;  // the flags, by name

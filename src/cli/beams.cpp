@@ -8,8 +8,9 @@
 namespace cli {
 int check_beams(const Options& o) {
   if (o.beam == 0) {
-    const char* needs = o.first_given({"--length-penalty", "--length-norm", "--coverage-penalty",
-                                       "--n-best", "--early-stopping", "--groups", "--diversity"});
+    const char* needs =
+        o.first_given({"--length-penalty", "--length-norm", "--coverage-penalty", "--n-best",
+                       "--early-stopping", "--renormalize", "--groups", "--diversity"});
     return needs != nullptr ? usage_error("%s: needs --beam", needs) : 0;
   }
   if (o.groups.given != o.diversity.given)
@@ -35,6 +36,7 @@ phasor_beam_options Beams::options(const phasor_generate_options& shared) const 
   options.beams = 0;
   if (o_.length_penalty.given) options.length_penalty = o_.length_penalty.value;
   if (o_.early_stopping.given) options.early_stopping = o_.early_stopping;
+  if (o_.renormalize.given) options.renormalize = o_.renormalize;
   options.length_norm = o_.length_norm;
   options.coverage_penalty = o_.coverage_penalty.value;
   options.groups = o_.groups;

@@ -301,16 +301,46 @@ struct Search {
     return sum;
   }
 
-  // log Σ exp(x − largest), in vocabulary order: 16 lanes and the tree (rule 1.15).
-  float log_sum(const float* x, float largest) const {
+  // The row's `count` values from `first` on; what earlier groups have chosen is taken from them.
+  void diversified(float* out, const float* x, uint32_t first, uint32_t count,
+                   const uint32_t* ids) const {
+    memcpy(out, x + first, count * sizeof(float));
+    for (uint32_t g = 0; g < g_; ++g)
+      for (uint32_t i = 0; i < group(g).next; ++i) {
+        const uint32_t id = r_.next[g * m_ + i].id;
+        if (id >= first && id - first < count) out[id - first] = x[id] - diversity(id, ids);
+      }
+  }
+
+  // The largest of what may still come; kNever when that is nothing.
+  float largest_left(const float* x, const uint32_t* ids) const {
+    const uint32_t n = width();
+    float largest = kNever, one = 0, e[kBlock];
+    for (uint32_t first = 0, count; first < n; first += count) {
+      count = smaller(n - first, kBlock);
+      diversified(e, x, first, count, ids);
+      (void)k_.argmax(e, count, &one);
+      if (one > largest) largest = one;
+    }
+    return largest;
+  }
+
+  // log Σ exp(x − largest), in vocabulary order: 16 lanes and the tree (rule 1.15). ids: a beam's,
+  // of which earlier groups count; or nullptr.
+  float log_sum(const float* x, float largest, const uint32_t* ids) const {
     float sums[kLanes] = {}, e[kBlock];
     const uint32_t n = width();
     for (uint32_t first = 0, count; first < n; first += count) {
       count = smaller(n - first, kBlock);
+      const float* from = x + first;
       bool any = false;  // what may never come adds nothing
-      for (uint32_t i = 0; i < count; ++i) any = any | (x[first + i] != kNever);
+      for (uint32_t i = 0; i < count; ++i) any = any | (from[i] != kNever);
       if (!any) continue;
-      for (uint32_t i = 0; i < count; ++i) e[i] = x[first + i] - largest;
+      if (ids != nullptr) {
+        diversified(e, x, first, count, ids);
+        from = e;
+      }
+      for (uint32_t i = 0; i < count; ++i) e[i] = from[i] - largest;
       k_.exp(e, count);
       for (uint32_t i = count; i < lanes(count); ++i) e[i] = 0;
       for (uint32_t i = 0; i < count; i += kLanes)
@@ -371,8 +401,9 @@ struct Search {
       if (ids[i] < n && x[ids[i]] > 0) x[ids[i]] = -x[ids[i]];
   }
 
-  // Offers what may follow a beam. Bans change no other token's probability. A candidate's score
-  // never falls as its logit rises, so logits below one that was refused are passed over.
+  // Offers what may follow a beam. Bans change no other token's probability, unless what they leave
+  // is to be the whole again. A candidate's score never falls as its logit rises, so logits below
+  // one that was refused are passed over.
   phasor_status extend(uint32_t beam, uint32_t row) {
     float* x = logits(row);
     const uint32_t n = width(), slot = r_.beams[beam].slot;
@@ -396,11 +427,17 @@ struct Search {
     const uint32_t* ids = ids_of(beam);
     const bool again = t_.made == 0 && g_ != 0;  // the row that the first group has had
     const bool penalised = groups_ > 1 || o_.repetition_penalty != 0;
+    const bool whole = o_.renormalize != 0;
     float sum = 0;
-    if (!again) sum = log_sum(x, largest);
+    if (!again && (penalised || !whole)) sum = log_sum(x, largest, nullptr);
     if (penalised && !again) penalise(x, largest, sum, ids);
     if (penalised) largest = sum = 0;
     if (!again) forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
+    if (whole) {
+      largest = largest_left(x, ids);
+      if (largest == kNever) return PHASOR_OK;
+      sum = log_sum(x, largest, ids);
+    }
     float refused = kNever;
     for (uint32_t first = 0; first < n; first += kLanes) {
       const uint32_t end = first + smaller(n - first, kLanes);
@@ -413,7 +450,7 @@ struct Search {
           refused = x[i];
           continue;
         }
-        if (g_ != 0) sums = score + (x[i] - diversity(i, ids));
+        if (g_ != 0) sums = score + (((x[i] - diversity(i, ids)) - largest) - sum);
         if (group().next < m_ || sums > next()[m_ - 1].score) offer(beam, i, sums);
       }
     }
@@ -660,6 +697,9 @@ phasor_status search_check(Session* s, const phasor_beam_options& o, phasor_erro
     return bad_input(error, {PHASOR_LENGTH_GNMT, o.length_norm},
                      "options.length_norm: ", o.length_norm, ", expected 0 to ",
                      uint32_t{PHASOR_LENGTH_GNMT});
+  if (o.renormalize > 1)
+    return bad_input(error, {1, o.renormalize}, "options.renormalize: ", o.renormalize,
+                     ", expected 0 to 1");
   if (groups_of(o) > n || n % groups_of(o) != 0)
     return bad_input(error, {n, o.groups}, "options.groups: ", o.groups,
                      ", expected a divisor of the beams, ", n);

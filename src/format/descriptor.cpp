@@ -192,6 +192,7 @@ constexpr Field kFields[] = {
     whole(15, GENERATION(source_no_repeat_ngram), 0, kMaxVocabulary),
     list(16, GENERATION(bad_words), 0, 65536),
     whole(17, GENERATION(forced_last), 0, kMaxId),
+    whole(18, GENERATION(renormalize), 0, 1),
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 

@@ -104,7 +104,7 @@ struct OutputDescriptor {
 
 // What the makers of a model recommend for generation; 0: they say nothing.
 struct GenerationDescriptor {
-  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new, beams, early_stopping;
+  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new, beams, early_stopping, renormalize;
   float temperature, top_p, min_p, typical_p, repetition_penalty;
   float length_penalty;  // 1: they say nothing
   uint32_t source_no_repeat_ngram;

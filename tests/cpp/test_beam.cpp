@@ -200,18 +200,29 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
     };
     std::vector<Candidate> all;
     for (uint32_t b = 0; b < beams.size(); ++b) {
-      std::vector<float> p = log_softmax(logits_after(e, beams[b], o, v), v);
+      const float* x = logits_after(e, beams[b], o, v);
+      std::vector<float> p = log_softmax(x, v);
       for (uint32_t i = 0; i < v && o.repetition_penalty != 0; ++i)
         if (has(beams[b].ids.data(), static_cast<uint32_t>(beams[b].ids.size()), i))
           p[i] *= o.repetition_penalty;
+      const auto may_not = [&](uint32_t i) {
+        return has(o.suppressed, o.suppressed_count, i) ||
+               (ends(i) && o.forced_count + made <= o.min_new) ||
+               repeats(beams[b].ids, i, o.no_repeat_ngram) || is_bad_word(beams[b].ids, i, o) ||
+               is_of_source(beams[b].ids, i, o);
+      };
+      if (o.renormalize != 0) {  // of what is left
+        if (o.repetition_penalty == 0) p.assign(x, x + v);
+        for (uint32_t i = 0; i < v; ++i)
+          if (may_not(i)) p[i] = -std::numeric_limits<float>::infinity();
+        if (*std::max_element(p.begin(), p.end()) > -std::numeric_limits<float>::infinity())
+          p = log_softmax(p.data(), v);
+      }
       const bool last = made == most && o.forced_last != nullptr;
       for (uint32_t i = 0; i < v; ++i) {
         const bool forced =
             made == 1 && prompt.empty() && o.forced_count == 0 && side.forced_first != PHASOR_NONE;
-        const bool banned = has(o.suppressed, o.suppressed_count, i) ||
-                            (ends(i) && o.forced_count + made <= o.min_new) ||
-                            repeats(beams[b].ids, i, o.no_repeat_ngram) ||
-                            is_bad_word(beams[b].ids, i, o) || is_of_source(beams[b].ids, i, o);
+        const bool banned = may_not(i);
         if (last && !forced) {
           if (i == *o.forced_last) all.push_back({beams[b].score, b, i});
         } else if (forced ? i == side.forced_first : !banned && std::isfinite(p[i]))
@@ -303,6 +314,7 @@ Options varied(uint64_t seed) {
   o.max_new = seed % 4 == 0 ? 0 : 3 + static_cast<uint32_t>(seed % 17);
   if (seed % 2 != 0) o.length_norm = PHASOR_LENGTH_GNMT;
   if (seed % 3 == 1) o.repetition_penalty = seed % 2 != 0 ? 1.7f : 0.4f;
+  o.renormalize = static_cast<uint32_t>(seed / 2 % 2);
   return o;
 }
 
@@ -621,6 +633,7 @@ TEST_CASE(
   refused([](Options* b) { b->length_penalty = std::numeric_limits<float>::quiet_NaN(); },
           "options.length_penalty");
   refused([](Options* b) { b->early_stopping = 3; }, "options.early_stopping");
+  refused([](Options* b) { b->renormalize = 2; }, "options.renormalize: 2, expected 0 to 1");
   refused([](Options* b) { b->forced = kWrong, b->forced_count = 2; },
           "options.forced: token id 1000000");
   refused([](Options* b) { b->suppressed = kWrong, b->suppressed_count = 2; },
@@ -724,6 +737,73 @@ TEST_CASE(
     CHECK(search(e, prompt, o).outputs == one.outputs);
   }
   CHECK(parted > 20);
+}
+
+TEST_CASE(
+    "renormalised: what is left of the probabilities is the whole; the same bits at every level "
+    "and number of threads, in groups too") {
+  constexpr struct {
+    const char* name;
+    uint64_t hashes[2];  // of one group, of three
+  } kOnEveryMachine[] = {{"tiny-lm-q8", {11617201177273327131u, 7650834083624747359u}},
+                         {"tiny-d2l-f32", {1068917323200651488u, 6997986334351924670u}}};
+  for (const auto& known : kOnEveryMachine) {
+    CAPTURE(known.name);
+    const Block file = golden_file(known.name);
+    const Engine probe(file, nullptr);
+    phasor_limits limits = limits_of(probe.model, 6);
+    const uint32_t v = target_of(probe.model).vocabulary;
+    const Ids prompt = prompt_of(probe.model, 3, 4);
+    Options o = PHASOR_BEAM_OPTIONS_INIT;
+    o.max_new = 8;
+    o.no_repeat_ngram = 1;
+    o.length_penalty = 0;
+    for (const bool groups : {false, true}) {
+      CAPTURE(groups);
+      o.groups = groups ? 3 : 1;
+      o.diversity_penalty = groups ? 0.7f : 0;
+      o.repetition_penalty = groups ? 1.3f : 0;
+      const auto run = [&](const char* isa, uint32_t threads) {
+        const Engine e(file, isa, &limits, threads);
+        begin(e, 3);
+        return search(e, prompt, o).outputs;
+      };
+      o.renormalize = 0;
+      const std::vector<Output> plain = run(nullptr, 1);
+      o.renormalize = 1;
+      const std::vector<Output> want = run(nullptr, 1);
+      REQUIRE(want.size() == 6);
+      CHECK(plain != want);
+      CHECK(hash_of(want) == known.hashes[groups ? 1 : 0]);
+      for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
+        CHECK(run(phasor_isa_name(level), 1) == want);
+      for (const uint32_t threads : {2u, 7u}) {
+        limits.threads = threads;
+        CHECK(run(nullptr, threads) == want);
+      }
+      limits.threads = 1;
+    }
+    // Where all but one token may not come, that one is certain, also for later groups.
+    Ids all;
+    for (uint32_t i = 0; i < v; ++i)
+      if (i != 7) all.push_back(i);
+    o = PHASOR_BEAM_OPTIONS_INIT;
+    o.suppressed = all.data();
+    o.suppressed_count = v - 1;
+    o.max_new = 4;
+    o.renormalize = 1;
+    o.groups = 3;
+    o.diversity_penalty = 1000;
+    const Engine e(file, nullptr, &limits);
+    begin(e, 3);
+    const Found certain = search(e, prompt, o);
+    CAPTURE(certain.error);
+    REQUIRE(certain.outputs.size() == 3);
+    for (const Output& one : certain.outputs) {
+      CHECK(one.ids == Ids{7, 7, 7, 7});
+      CHECK(one.score == 0);
+    }
+  }
 }
 
 TEST_CASE("diverse groups: options that contradict each other") {

@@ -688,6 +688,7 @@ TEST_CASE("what a file recommends for beams") {
   file.set("generation.beams", 5);
   file.set("generation.length_penalty", 0.25);
   file.set("generation.early_stopping", 2);
+  file.set("generation.renormalize", 1);
   file.set("generation.no_repeat_ngram", 3);
   file.set("generation.min_new", 2);
   file.set("generation.max_new", 9);
@@ -698,6 +699,7 @@ TEST_CASE("what a file recommends for beams") {
   CHECK(o.beams == 5);
   CHECK(o.length_penalty == 0.25f);
   CHECK(o.early_stopping == PHASOR_EARLY_NEVER);
+  CHECK(o.renormalize == 1);
   CHECK(o.no_repeat_ngram == 3);
   CHECK(o.min_new == 2);
   CHECK(o.max_new == 9);

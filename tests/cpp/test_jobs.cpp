@@ -474,6 +474,7 @@ std::vector<BeamOptions> kinds_of_searches(const Ids& more, const Ids& words,
   all[1].end_count = 3;
   all[1].length_norm = PHASOR_LENGTH_GNMT;
   all[1].early_stopping = PHASOR_EARLY_YES;
+  all[1].renormalize = 1;
   all[2].source_no_repeat_ngram = 1;
   all[2].bad_words = words.data();
   all[2].bad_words_count = static_cast<uint32_t>(words.size());
@@ -490,6 +491,7 @@ std::vector<BeamOptions> kinds_of_searches(const Ids& more, const Ids& words,
   all[4] = all[3];
   all[4].groups = 2;
   all[4].diversity_penalty = 0.3f;
+  all[4].renormalize = 1;
   return all;
 }
 

@@ -405,6 +405,7 @@ TEST_CASE("refusals: what is recommended for generation") {
        {{"generation.suppressed", ids(3, 59)}, {"generation.forced_last", 58}},
        "generation.suppressed: id 59 is not below the vocabulary 59"},
       {kLm, {{"generation.forced_last", 58}}, ""},
+      {kLm, {{"generation.renormalize", 1}}, ""},
       {kLm,
        {{"generation.forced_last", 59}},
        "generation.forced_last: id 59 is not below the vocabulary 59"},

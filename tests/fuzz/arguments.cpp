@@ -54,6 +54,7 @@ void demand_ranges(const cli::Options& o) {
                                                              {&o.cache, 2},
                                                              {&o.pooling, 2},
                                                              {&o.early_stopping, 2},
+                                                             {&o.renormalize, 1},
                                                              {&o.tables, 1},
                                                              {&o.emit, 2},
                                                              {&o.ram, uint64_t{1} << 60},

@@ -175,6 +175,7 @@ phasor_beam_options* any_search(Arena* arena, Choices* c, const Model& model, Us
   given.max_new = c->chance(80) ? c->between(1, 8) : any_number(c);
   given.early_stopping = count_of(c, 3);
   if (c->chance(40)) given.length_penalty = any_float(c);
+  given.renormalize = count_of(c, 2);
   given.forced = some_ids(arena, c, vocabulary, &given.forced_count);
   given.no_repeat_ngram = count_of(c, 4);
   given.min_new = count_of(c, 4);

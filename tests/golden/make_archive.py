@@ -306,13 +306,14 @@ def marian_sections() -> dict[int, bytes]:
     return {SOURCE_TOKENIZER: made["source"], TARGET_TOKENIZER: made["target"]}
 
 
-def beams(early_stopping: int) -> Callable[[], dict]:
+def beams(early_stopping: int, **more: int) -> Callable[[], dict]:
     """An encoder-decoder that recommends a beam search."""
 
     def make() -> dict:
         d = small(M.MODELS["tiny-d2l"][0]())
         d["generation"] = {"beams": 3, "length_penalty": 0.5, "early_stopping": early_stopping}
         d["generation"].update(source_no_repeat_ngram=2, bad_words=[2, 5, 6, 1, 7], forced_last=3)
+        d["generation"].update(more)
         return d
 
     return make
@@ -373,7 +374,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     for kind in (L.F16, L.Q8):
         out[f"v{VERSION}-joined-{L.TYPES[kind]}"] = joined, kind, {}
         out[f"v{VERSION}-entailment-{L.TYPES[kind]}"] = entailment, kind, {}
-    for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
+    whole = beams(1, renormalize=1)
+    for name, make in {"beams": beams(1), "beams-never": beams(2), "beams-whole": whole}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
     for name, section in tokenizers().items():
         make, sections = with_tokenizer(section)

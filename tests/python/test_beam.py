@@ -274,6 +274,7 @@ def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
         "--bad-words": "3,4",
         "--forced-last": 6,
         "--min-new": 3,
+        "--renormalize": "yes",
     }
     advice = {
         "repetition_penalty": 1.5,
@@ -281,6 +282,7 @@ def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
         "bad_words": [2, 3, 4],
         "forced_last": 6,
         "min_new": 3,
+        "renormalize": 1,
     }
     plain, advised = tmp_path / "plain.phasor", tmp_path / "advised.phasor"
     write_random(plain, translator())
@@ -291,12 +293,13 @@ def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
     every = [x for flag in asked.items() for x in flag]
     want = three_best(plain, *flags, *every)
     assert three_best(advised, *flags) == want != three_best(plain, *flags)
+    assert three_best(advised, *flags, "--renormalize", "no") != want
     assert any(o["ids"][-1] == 6 and len(o["ids"]) == 9 for o in want)
     nothing = ["--repeat-penalty", 1, "--source-no-repeat-ngram", 0, "--bad-words", ""]
-    nothing += ["--forced-last", "", "--min-new", 0]
+    nothing += ["--forced-last", "", "--min-new", 0, "--renormalize", "no"]
     assert three_best(advised, *flags, *nothing) == three_best(plain, *flags)
     greedy = ["--print-ids", "--quiet", *flags]
-    assert good("run", advised, *greedy) == good("run", plain, *greedy, *every)
+    assert good("run", advised, *greedy) == good("run", plain, *greedy, *every[:-2])
     assert good("run", advised, *greedy) != good("run", plain, *greedy)
 
 
@@ -318,6 +321,8 @@ def test_the_norm_of_a_score():
         (["--beam", "4", "--groups", "2"], ["--groups", "needs --diversity"]),
         (["--coverage-penalty", "1"], ["--coverage-penalty", "needs --beam"]),
         (["--beam", "4", "--coverage-penalty", "-1"], ["--coverage-penalty -1", "0 to 1000"]),
+        (["--renormalize", "yes"], ["--renormalize", "needs --beam"]),
+        (["--beam", "4", "--renormalize", "maybe"], ["--renormalize maybe", "no yes"]),
         (["--beam", "4", "--diversity", "1"], ["--diversity", "needs --groups"]),
         (["--beam", "4", "--groups", "3", "--diversity", "1"], ["--groups 3", "divisor", "4"]),
         (["--groups", "2", "--diversity", "1"], ["--groups", "needs --beam"]),

@@ -756,6 +756,7 @@ def test_what_is_recommended_is_kept(tmp_path):
         "encoder_no_repeat_ngram_size": 4,
         "min_length": 6,
         "min_new_tokens": 3,
+        "renormalize_logits": True,
     }
     files = {"generation_config.json": json.dumps(said).encode()}
     model, _ = convert.read_source(marian(tmp_path, files), None, [])
@@ -765,6 +766,7 @@ def test_what_is_recommended_is_kept(tmp_path):
     assert (target["decoder_start"], target["forced_first"]) == (5, 4)
     assert g["bad_words"] == [2, 4, 5] and g["forced_last"] == 0
     assert (g["source_no_repeat_ngram"], g["min_new"]) == (4, 5)  # the start is no new token
+    assert g["renormalize"] == 1
     assert not any("not kept" in n for n in model.notes)
 
 
@@ -779,6 +781,7 @@ def test_a_config_without_a_generation_config_recommends(tmp_path):
     [
         ({"length_penalty": 5}, "length_penalty: 5, expected a number from -4 to 4"),
         ({"early_stopping": "often"}, "early_stopping: 'often', expected true, false or never"),
+        ({"renormalize_logits": 1}, "renormalize_logits: 1, expected true or false"),
         ({"num_beams": 257}, "num_beams: 257, expected a whole number from 1 to 256"),
         ({"bad_words_ids": [2]}, "bad_words_ids: [2], expected lists of token ids"),
         ({"bad_words_ids": [[]]}, "bad_words_ids: "),

@@ -405,7 +405,9 @@ RULES = {
     "bad words": (dict(bad_words_ids=None), []),  # chosen from what comes without the rule
     "last": (dict(forced_eos_token_id=2), ["--forced-last", 2]),
     "one that is no end last": (dict(forced_eos_token_id=9), ["--forced-last", 9]),
+    "renormalised": (dict(renormalize_logits=True), ["--renormalize", "yes"]),
 }
+BESIDE = {"renormalised": ["repetition", "suppressed"]}  # without which it changes nothing
 
 
 def with_rules(
@@ -450,10 +452,11 @@ def test_a_rule_is_transformers(phasor, models, rule, name):
     model, path = models(name)
     options = OPTIONS[0 if rule == "fewest" else 6] | dict(max_new_tokens=14)  # long outputs
     lists = some(53, 12, 2)
-    more, flags = with_rules([rule], model, path, lists, options, phasor)
+    _, without = with_rules(BESIDE.get(rule, []), model, path, lists, options, phasor)
+    more, flags = with_rules([*BESIDE.get(rule, []), rule], model, path, lists, options, phasor)
     compare(model, path, lists, options | more, phasor, *flags)
     changed = ours(phasor, path, lists, options, *flags)
-    assert changed != ours(phasor, path, lists, options), "the rule changes nothing here"
+    assert changed != ours(phasor, path, lists, options, *without), "the rule changes nothing here"
 
 
 @pytest.mark.parametrize("name", ["marian", "bart", "llama", "gpt2"])

@@ -60,7 +60,7 @@ _HARMLESS_BECAUSE: dict[str, str] = {
         output_attentions output_hidden_states output_scores output_logits
         return_dict_in_generate num_return_sequences""",
     "for beams alone, of which num_beams speaks": """
-        num_beam_groups diversity_penalty renormalize_logits constraints force_words_ids""",
+        num_beam_groups diversity_penalty constraints force_words_ids""",
     "ids that an encoder with a decoder has in its sides": """
         decoder_start_token_id forced_bos_token_id""",
     "the whole length, which is the caller's": "max_length max_time",
@@ -154,6 +154,8 @@ def _beams(config: Config) -> dict[str, Any]:
         raise config.error("early_stopping", f"{shown(early)}, expected true, false or never")
     if early:
         out["early_stopping"] = _EARLY.index(early)
+    if config.get("renormalize_logits") is not None and config.flag("renormalize_logits"):
+        out["renormalize"] = 1
     return out
 
 

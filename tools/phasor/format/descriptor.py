@@ -235,6 +235,7 @@ _GENERATION = (
     _whole(15, "source_no_repeat_ngram", 0, MAX_VOCABULARY),
     _list(16, "bad_words", 0, 65536),
     _id(17, "forced_last"),
+    _whole(18, "renormalize", 0, 1),
 )
 # By name, in the order of their numbers from 0.
 SCOPES: dict[str, tuple[Field, ...]] = {
