@@ -104,7 +104,8 @@ constexpr Flag kFlags[] = {
      "\"no answer\" is one too (SQuAD 2.0): an empty text"},
     {"--mask", "ID", kFill, &Options::mask, "the mask's id (as the file says)", from(0, kMost)},
     {"-n", "N", kRun | kChat | kBench, &Options::n,
-     "at most N new tokens (run, chat: as many as the context holds; bench: 32)"},
+     "at most N new tokens (run, chat: as the file says, and as many as the context holds; "
+     "bench: 32)"},
     {"--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"},
     {"--prefix-ids", "IDS", kRun, &Options::prefix_ids, "the output begins with these token ids"},
     {"--system", "TEXT", kChat, &Options::system,

@@ -516,7 +516,29 @@ def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
 @pytest.mark.parametrize(
     "values, noted",
     [
-        ({"top_h": 0.4, "use_cache": True, "max_length": 50}, "top_h"),
+        ({"top_h": 0.4, "use_cache": True, "max_length": 20}, "top_h"),
+        (
+            {
+                "max_length": 142,
+                "max_time": 2.5,
+                "num_return_sequences": 3,
+                "num_beam_groups": 2,
+                "diversity_penalty": 0.5,
+                "force_words_ids": [[5]],
+                "forced_bos_token_id": 4,
+            },
+            "max_length, max_time, num_return_sequences, num_beam_groups, diversity_penalty, "
+            "force_words_ids, forced_bos_token_id",
+        ),
+        (
+            {
+                "num_return_sequences": 1,
+                "num_beam_groups": 1,
+                "diversity_penalty": 0.0,
+                "constraints": None,
+            },
+            None,
+        ),
         (
             {"stop_strings": ["x"], "watermarking_config": {"a": 1}},
             "stop_strings, watermarking_config",

@@ -770,6 +770,39 @@ def test_what_is_recommended_is_kept(tmp_path):
     assert not any("not kept" in n for n in model.notes)
 
 
+def noted(folder: Path) -> tuple[dict, str]:
+    """What the file has of it, and the note of what it has not."""
+    model, _ = convert.read_source(folder, None, [])
+    return model.descriptor.get("generation", {}), "; ".join(
+        n for n in model.notes if "not kept" in n
+    )
+
+
+def test_the_greatest_length_is_kept_and_the_rest_is_noted(tmp_path, phasor):
+    said = {"max_length": 6, "num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}
+    said |= {"num_return_sequences": 4, "forced_eos_token_id": 0, "forced_bos_token_id": 5}
+    folder = marian(tmp_path, {"generation_config.json": json.dumps(said).encode()})
+    kept, note = noted(folder)
+    assert kept["max_new"] == 5  # the start is no new token
+    assert note.endswith(
+        ": num_return_sequences, num_beam_groups, diversity_penalty: recommended, and not kept "
+        "in the file"
+    )
+    path = converted(folder)
+    for flags, most in (([], 5), (["-n", "9"], 9), (["--beam", "2"], 5)):
+        done = subprocess.run(
+            [phasor, "run", path, "--ids", "5,6,0", "--min-new", "20"]
+            + ["--print-ids", "--quiet", *flags],
+            capture_output=True,
+            text=True,
+        )
+        ids = done.stdout.strip().split(",")
+        assert len(ids) == most and ids.index("0") == most - 1, (ids, done.stderr)
+    said["max_new_tokens"] = 8  # counts more
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    assert noted(folder)[0]["max_new"] == 8
+
+
 def test_a_config_without_a_generation_config_recommends(tmp_path):
     folder = marian(tmp_path, {}, num_beams=4, bad_words_ids=[[2]])
     g = convert.read_source(folder, None, [])[0].descriptor["generation"]
@@ -782,6 +815,7 @@ def test_a_config_without_a_generation_config_recommends(tmp_path):
         ({"length_penalty": 5}, "length_penalty: 5, expected a number from -4 to 4"),
         ({"early_stopping": "often"}, "early_stopping: 'often', expected true, false or never"),
         ({"renormalize_logits": 1}, "renormalize_logits: 1, expected true or false"),
+        ({"max_length": 1}, "max_length: 1, expected a whole number from 2 to"),
         ({"num_beams": 257}, "num_beams: 257, expected a whole number from 1 to 256"),
         ({"bad_words_ids": [2]}, "bad_words_ids: [2], expected lists of token ids"),
         ({"bad_words_ids": [[]]}, "bad_words_ids: "),

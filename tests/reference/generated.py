@@ -16,10 +16,11 @@ def cut(row: list[int], end: int) -> list[int]:
 
 
 def generated(
-    model: torch.nn.Module, sources: list[list[int]], new: int, beams: int = 1
+    model: torch.nn.Module, sources: list[list[int]], new: int | None, beams: int = 1
 ) -> Outputs:
-    """The greedy outputs of at most `new` tokens, or all hypotheses of a search with beams.
-    Sources of one length that follow each other make a batch."""
+    """The greedy outputs of at most `new` tokens, or all hypotheses of a search with beams. None:
+    as many as the model's own generation config says. Sources of one length that follow each other
+    make a batch."""
     out: Outputs = []
     options = {"num_beams": beams, "num_return_sequences": beams}
     first = 0

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -396,8 +396,10 @@ def sources(case: Case, model: torch.nn.Module, count: int) -> list[list[int]]:
     return [[*said[at : at + len(row) - 1], end] for at, row in zip(starts, rows)]
 
 
-def run(program: Path, path: Path, lists: list[list[int]], *flags: object) -> list[dict]:
-    count = [] if "-n" in flags else ["-n", str(NEW)]
+def run(
+    program: Path, path: Path, lists: list[list[int]], *flags: object, new: int | None = NEW
+) -> list[dict]:
+    count = [] if "-n" in flags or new is None else ["-n", str(new)]
     done = subprocess.run(
         [program, "run", path, "--ids", "-", "--json", "--quiet", *count, *map(str, flags)],
         input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
@@ -524,6 +526,18 @@ def test_what_is_recommended_counts(pair):
 def test_beams(pair, phasor):
     hypotheses, same = pair.beams(phasor, pair.theirs(BEAMS))
     assert same >= 0.95 * hypotheses
+
+
+def test_the_greatest_length_is_recommended(tmp_path, phasor):
+    """max_length, which counts the decoder's start; there the last token is forced."""
+    (case,) = (c for c in CASES if c.recommends is OPUS)
+    pair = Pair(replace(case, recommends={**OPUS, "max_length": 9}), tmp_path)
+    for beams in (1, BEAMS):
+        lines = run(phasor, pair.path, pair.sources, "--beam", beams, "--n-best", beams, new=None)
+        want = [rows for _, rows in generated(pair.model, pair.sources, None, beams)]
+        assert [[o["ids"] for o in line["outputs"]] for line in lines] == want
+        full = [row for rows in want for row in rows if len(row) == 8]
+        assert len(full) > 10 and all(row[-1] == 0 for row in full)
 
 
 # ---- Versions of transformers, and forms of a directory

@@ -132,6 +132,8 @@ _GENERATION = {
     "suppress_tokens": [5, 6],
     "forced_bos_token_id": 4,
     "max_new_tokens": 5,
+    "max_length": 9,
+    "renormalize_logits": True,
     "transformers_version": "4.57.6",
 }
 

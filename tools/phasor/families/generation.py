@@ -46,7 +46,17 @@ _WITHOUT_PLACE: dict[str, list] = settings("""
     min_length                        [0]
     exponential_decay_length_penalty  []
     guidance_scale                    [1]
+    max_length                        [20]
+    max_time                          []
+    num_return_sequences              [1]
+    num_beam_groups                   [1]
+    diversity_penalty                 [0]
+    constraints                       [[]]
+    force_words_ids                   [[]]
+    forced_bos_token_id               []
 """)
+# What an encoder-decoder's file has for some of them.
+_OF_ENCODED = words("min_length max_length forced_bos_token_id")
 # What says nothing of which token comes next, by the reason why; anything else is noted by name.
 _HARMLESS_BECAUSE: dict[str, str] = {
     "book-keeping": "_from_model_config transformers_version _commit_hash _name_or_path",
@@ -58,12 +68,8 @@ _HARMLESS_BECAUSE: dict[str, str] = {
         speculation_type assistant_ensemble_weight continuous_batching_config max_cache_len""",
     "what is given beside the tokens": """
         output_attentions output_hidden_states output_scores output_logits
-        return_dict_in_generate num_return_sequences""",
-    "for beams alone, of which num_beams speaks": """
-        num_beam_groups diversity_penalty constraints force_words_ids""",
-    "ids that an encoder with a decoder has in its sides": """
-        decoder_start_token_id forced_bos_token_id""",
-    "the whole length, which is the caller's": "max_length max_time",
+        return_dict_in_generate""",
+    "an id that an encoder with a decoder has in its sides": "decoder_start_token_id",
     "only of values that are no numbers": "remove_invalid_values",
 }
 _HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
@@ -180,6 +186,8 @@ def _options(
         out["min_new"] = max(least, out.get("min_new", 0))
         if not out["min_new"]:
             del out["min_new"]
+    if encoded and config.get("max_length") is not None:  # as well; max_new_tokens counts more
+        out.setdefault("max_new", config.whole("max_length", low=2) - 1)
     for name in _NUMBERS:
         value = config.get(name)
         if value is None:
@@ -203,7 +211,7 @@ def _options(
         name
         for name, nothing in _WITHOUT_PLACE.items()
         if config.get(name) is not None
-        and not (encoded and name == "min_length")
+        and not (encoded and name in _OF_ENCODED)
         and not any(same(config.get(name), value) for value in nothing)
     ]
     left += [
