@@ -158,14 +158,158 @@ def test_one_tokenizer_is_that_of_both_sides(tmp_path, phasor):
 
 
 def test_a_decoder_of_another_vocabulary_gives_ids(tmp_path):
-    folder = T.write_joined(tmp_path / "m", FILES, decoder={**DECODER, "vocab_size": 23})
-    held = load_file(folder / "model.safetensors")
-    for name in ("embeddings.word_embeddings.weight",):
-        held[f"decoder.bert.{name}"] = held[f"decoder.bert.{name}"][:23].copy()
-    held["decoder.cls.predictions.bias"] = held["decoder.cls.predictions.bias"][:23].copy()
-    save_file(held, folder / "model.safetensors")
-    d = PhasorFile(converted(folder)).descriptor
+    d = PhasorFile(converted(two_vocabularies(tmp_path, FILES))).descriptor
     assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (3, 0)
+
+
+BPE = {
+    "model": {
+        **{"type": "BPE", "dropout": None, "unk_token": None, "ignore_merges": False},
+        **{"continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": False},
+        **{"byte_fallback": False, "merges": [["x", "y"]]},
+        "vocab": {"<|endoftext|>": 0, "x": 1, "y": 2, "xy": 3, "Ġ": 4},
+    },
+    **dict.fromkeys(("version", "truncation", "padding", "normalizer", "post_processor")),
+    "added_tokens": [],
+    "pre_tokenizer": {
+        **{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    },
+    "decoder": {
+        **{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    },
+}
+
+
+def put(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def two_vocabularies(tmp_path: Path, files: dict[str, bytes] | None = None) -> Path:
+    folder = T.write_joined(tmp_path / "m", files, decoder={**DECODER, "vocab_size": 23})
+    held = load_file(folder / "model.safetensors")
+    for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias"):
+        held[f"decoder.{name}"] = held[f"decoder.{name}"][:23].copy()
+    save_file(held, folder / "model.safetensors")
+    return folder
+
+
+def refused(capsys, folder: Path, *flags: object) -> str:
+    argv = [str(folder), "-o", str(folder.with_suffix(".o")), "--quiet", *map(str, flags)]
+    assert convert.main(argv) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and not folder.with_suffix(".o").exists(), said
+    return said
+
+
+@pytest.mark.parametrize("form", ["folder", "vocab.txt"])
+def test_a_tokenizer_for_each_side(form, tmp_path, phasor):
+    folder = two_vocabularies(tmp_path)
+    source = put(tmp_path / "source", FILES)
+    target = put(tmp_path / "target", {"tokenizer.json": json.dumps(BPE).encode()})
+    first, second = source / ("" if form == "folder" else form), target / "tokenizer.json"
+    path = converted(folder, "--tokenizer", str(first), "--tokenizer", str(second))
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (3, 4)
+    assert (d["source"]["prefix"], d["source"]["suffix"], d["source"]["mask"]) == ([2], [3], 4)
+    assert (d["target"]["prefix"], d["target"]["suffix"], d["target"]["mask"]) == ([], [], None)
+    argv = [phasor, "tokenize", path, "--print-ids"]
+    done = subprocess.run(argv, input="ab a\n", capture_output=True, text=True, check=True)
+    assert done.stdout == "2,7,5,3\n"
+    others = ",".join(str(id_) for id_ in range(23) if id_ != 4)
+    argv = [phasor, "run", path, "--quiet", "--json", "-n", "4", "--suppress", others, "a"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["text"] == "    "  # what is left of the target's pieces
+
+
+def test_lists_of_words_and_ids_go_with_it(tmp_path):
+    folder = two_vocabularies(tmp_path)
+    words = (
+        put(tmp_path / "w", {"w.json": json.dumps(["a", "model", "c", "d"]).encode()}) / "w.json"
+    )
+    for given, numbers in (
+        ([words, "none"], (3, 0)),
+        (["none", words], (0, 4)),
+        ([words, words], (3, 3)),
+        (["none"], (0, 0)),
+    ):
+        flags = [flag for one in given for flag in ("--tokenizer", str(one))]
+        d = PhasorFile(converted(folder, *flags)).descriptor
+        assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == numbers
+
+
+def test_one_given_for_one_vocabulary(tmp_path):
+    given = put(tmp_path / "t", FILES)
+    path = converted(T.write_joined(tmp_path / "m"), "--tokenizer", str(given))
+    d = PhasorFile(path).descriptor
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    assert d["source"]["prefix"] == [2]
+    path = converted(T.write_alone(tmp_path / "a"), "--tokenizer", str(given))
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (0, 4)
+
+
+def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
+    folder, given = two_vocabularies(tmp_path), put(tmp_path / "t", FILES)
+    one, both = ["--tokenizer", given], ["--tokenizer", given] * 2
+    assert "give one for the source, then one for the target" in refused(capsys, folder, *one)
+    assert "3 files, the model has 2 sides" in refused(capsys, folder, *one, *both)
+    assert "no/x: there is no such file" in refused(capsys, folder, *one, "--tokenizer", "no/x")
+    said = refused(capsys, folder, *both, "--target-lang", "de")
+    assert "--target-lang: the tokenizer has no languages" in said
+    said = refused(capsys, folder, *one, "--tokenizer", "none", "--source-lang", "de")
+    assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
+    words = put(tmp_path / "w", {"w.txt": b"a\nb"}) / "w.txt"
+    said = refused(capsys, folder, *["--tokenizer", words] * 2, "--source-lang", "de")
+    assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
+    empty = put(tmp_path / "empty", {})
+    assert f"{empty}: the directory has no tokenizer (--tokenizer none" in refused(
+        capsys, folder, *one, "--tokenizer", empty
+    )
+    spm = put(tmp_path / "x", {"sentencepiece.bpe.model": b""}) / "sentencepiece.bpe.model"
+    assert "give its directory" in refused(capsys, folder, *one, "--tokenizer", spm)
+    many = put(tmp_path / "many", {"vocab.txt": "\n".join([*WORDS, *"cdefghijklmno"]).encode()})
+    path = put(many, {"tokenizer_config.json": FILES["tokenizer_config.json"]})
+    assert convert.read_source(folder, None, [path, path])  # 23 pieces
+    said = FILES["vocab.txt"] + "\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nn\no\np".encode()
+    put(many, {"vocab.txt": said})
+    assert f"{many}: has 24 pieces, the target embedding has 23 rows" in refused(
+        capsys, folder, *["--tokenizer", many] * 2
+    )
+    alone = T.write_alone(tmp_path / "a")
+    assert "2 files, the model has 1 side" in refused(capsys, alone, *both)
+
+
+def test_a_directory_says_which_flag_to_give(tmp_path, capsys):
+    folder = two_vocabularies(tmp_path, FILES)
+    model, _ = convert.read_source(folder, None, [])
+    assert any("the output is ids: --tokenizer with" in note for note in model.notes)
+    model, _ = convert.read_source(T.write_joined(tmp_path / "one", FILES), None, [])
+    assert not any("--tokenizer" in note for note in model.notes)
+    for name in FILES:
+        (folder / name).unlink()
+    put(folder / "encoder", FILES), put(folder / "decoder", {"tokenizer.json": b"{}"})
+    said = refused(capsys, folder)
+    assert "no tokenizer is there, but in decoder, encoder: give those, --tokenizer S" in said
+
+
+def test_the_tokenizer_of_the_decoder_is_not_the_sources(tmp_path, capsys):
+    said = json.dumps({"tokenizer_class": "RobertaTokenizer"}).encode()
+    files = {"tokenizer.json": json.dumps(BPE).encode(), "tokenizer_config.json": said}
+    folder = T.write_joined(tmp_path / "m", files, decoder={**DECODER, "model_type": "roberta"})
+    held = load_file(folder / "model.safetensors")
+    names = {"cls.predictions.transform.": "lm_head.", "bert.": "roberta.", "cls.predictions.": ""}
+    new = {}
+    for name, tensor in held.items():
+        for old, to in names.items() if name.startswith("decoder.") else ():
+            name = name.replace(f"decoder.{old}", f"decoder.{to}")
+        new[name.replace("lm_head.LayerNorm", "lm_head.layer_norm")] = tensor
+    new["decoder.lm_head.bias"] = new.pop("decoder.bias")
+    save_file(new, folder / "model.safetensors")
+    line = "RobertaTokenizer is that of the decoder: give --tokenizer with the encoder's"
+    assert line in refused(capsys, folder)
 
 
 # ---- A decoder alone
@@ -177,7 +321,7 @@ def test_a_decoder_alone_takes_states(tmp_path, phasor):
     model, _ = convert.read_source(tmp_path / "m", None, [])
     assert any("--embeddings FILE.npy" in note for note in model.notes)
     d = PhasorFile(path).descriptor
-    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (0, 3)
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (0, 4)
     assert d["target"]["embedding_shared"] and d["encoder"]["layers"] == [0, 0]
     assert [kind["cross"] for kind in d["kinds"]] == [0, 1]
     assert d["target"]["decoder_start"] == 3 and not d["source"]["suffix"]

@@ -25,8 +25,9 @@ import io
 import math
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -213,8 +214,7 @@ def hugging_face_tokenizer(
     _at_most(1, given)
     path = given[0] if given else source.tokenizer_file()
     plain = bool(given) and characters.byte_table(given[0]) is not None
-    if given and given != [_NONE] and not plain and not given[0].exists():
-        raise PhasorError(f"--tokenizer: {given[0]}: there is no such file")
+    _must_be_there(given)
     if source.late is not None and (path is None or given):
         raise PhasorError(
             f"{source.late.where}: late interaction takes the ids of its directory's tokenizer, "
@@ -250,20 +250,74 @@ def _translator_tokenizers(
     source: hugging_face.Source, given: Sequence[Path], languages: Languages
 ) -> dict[int, bytes]:
     """The tokenizers of an encoder-decoder's directory, or those given."""
-    _at_most(2, given)
+    kind, model = source.family.tokenizer, source.model
     if given:
-        paths = [*given, given[0]][:2]
-        return tokenizer_sections(source.model, dict(zip(("source", "target"), paths)))
-    try:
-        return side_tokenizers.sections(
-            source.family.tokenizer, source.folder, source.model.descriptor, languages
+        return _given_sides(source, given, languages)
+    with _without(source.folder):
+        made = side_tokenizers.sections(kind, source.folder, model.descriptor, languages)
+    if made and kind == "source-package":
+        model.notes.append(
+            "the tokenizer is the encoder's, and the output is ids: --tokenizer with the encoder's,"
+            " then --tokenizer with the decoder's makes it a text"
         )
+    return made
+
+
+def _given_sides(
+    source: hugging_face.Source, given: Sequence[Path], languages: Languages
+) -> dict[int, bytes]:
+    """A tokenizer for each side of an encoder-decoder, or one for both."""
+    kind, model = source.family.tokenizer, source.model
+    sides = side_tokenizers.SIDES[kind == "target-package" :]  # of states: no text
+    _at_most(len(sides), given)
+    _must_be_there(given)
+    if kind == "source-package" and len(given) == 1 and given != [_NONE]:
+        raise PhasorError(
+            "--tokenizer: one is given, and encoder and decoder have vocabularies of their own:"
+            " give one for the source, then one for the target (none: without)"
+        )
+    whose: dict[Path, list[str]] = {}
+    for side, path in zip(sides, [*given, given[0]]):
+        whose.setdefault(path, []).append(side)
+    made: dict[int, bytes] = {}
+    for path, of in whose.items():
+        if path == _NONE:
+            found = {}
+        elif characters.byte_table(path) is not None:
+            found = None
+        else:
+            with _without(path):
+                names = languages if len(whose) == 1 else Languages()
+                found = side_tokenizers.given(kind, path, model.descriptor, names, of)
+        unheard = len(whose) > 1 or not found  # what knows no languages
+        for flag, name in zip(("--source-lang", "--target-lang"), languages):
+            if name and unheard:
+                raise PhasorError(
+                    f"{flag}: {path}: goes with one tokenizer.json or directory for both sides"
+                )
+        if found is None:
+            found = tokenizer_sections(model, dict.fromkeys(of, path))
+        made |= found
+    return made
+
+
+@contextmanager
+def _without(path: Path) -> Iterator[None]:
+    """What is wrong with a tokenizer names its file, and the way to go on."""
+    try:
+        yield
     except PhasorError as error:
         if str(error).startswith("--"):
             raise
-        known = str(error).startswith(str(source.folder))
-        message = f"{error}" if known else f"{source.folder}: {error}"
+        known = str(error).startswith(str(path))
+        message = f"{error}" if known else f"{path}: {error}"
         raise PhasorError(f"{message} (--tokenizer none converts without)") from error
+
+
+def _must_be_there(given: Sequence[Path]) -> None:
+    for path in given:
+        if path != _NONE and characters.byte_table(path) is None and not path.exists():
+            raise PhasorError(f"--tokenizer: {path}: there is no such file")
 
 
 def ctranslate2_tokenizers(source: ctranslate2.Source, given: Sequence[Path]) -> dict[int, bytes]:

@@ -991,7 +991,9 @@ def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
         "m/config.json": _json(config),
         "m/model.safetensors": _weights(kind, config["architectures"][0]),
     }
-    return Source(folder, ("@m", *(flags if rng.random() < 0.3 else ())))
+    given = ["--tokenizer", rng.choice(["@m", *(f"@m/{part}" for part in files)])]
+    given *= rng.choice((0, 0, 0, 1, 2))  # in place of the directory's own
+    return Source(folder, ("@m", *(flags if rng.random() < 0.3 else ()), *given))
 
 
 @functools.cache

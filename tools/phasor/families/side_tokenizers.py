@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 from phasor.errors import PhasorError, printable, shown
-from phasor.files import read_json
+from phasor.files import parse_json, read_bytes, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.tokenizers import listed, numbered, tokenizer_json
@@ -85,22 +85,34 @@ _OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart"}  # of such a file, by the fa
 _MERGED = ("Bart", "Roberta", "GPT2")  # vocab.json with merges.txt, as tokenizer_json.py reads them
 
 
-def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
-    """The section of a tokenizer.json or of what it was made from, which is that of both sides."""
-    section, info = tokenizer_json.build_hf_section(folder)
-    tokenizer_json.check_segments(info, descriptor["encoder"]["segments"])
-    source, target = descriptor["source"], descriptor["target"]
-    for side in (source, target):
+SIDES = ("source", "target")
+
+
+def package(
+    path: Path,
+    descriptor: dict[str, Any],
+    languages: Languages,
+    sides: Sequence[str] = SIDES,
+) -> dict[int, bytes]:
+    """The section of a tokenizer.json or of what it was made from, a directory or one of its files,
+    which is that of these sides."""
+    section, info = tokenizer_json.build_hf_section(path)
+    number = SOURCE_TOKENIZER if "source" in sides else TARGET_TOKENIZER
+    for side in (descriptor[name] for name in sides):
         for name, own in (("pad", "pad"), ("unknown", "unknown"), ("mask", "mask")):
             if side[name] is None and info[own] is not None:
                 side[name] = info[own]
-        side["tokenizer"] = SOURCE_TOKENIZER
-    source.update((name, info[name]) for name in ("prefix", "suffix"))
-    if descriptor["output"]["output"] == CLASSES:  # of one text or of two
-        source["pair"] = info["pair"]
+        side["tokenizer"] = number
+    if "source" in sides:
+        source = descriptor["source"]
+        tokenizer_json.check_segments(info, descriptor["encoder"]["segments"])
+        source.update((name, info[name]) for name in ("prefix", "suffix"))
+        if descriptor["output"]["output"] == CLASSES:  # of one text or of two
+            source["pair"] = info["pair"]
+    folder = path if path.is_dir() else path.parent
     kind = str(configuration(folder).get("tokenizer_class") or "")
     place(kind, _codes(info["special"]), languages, descriptor)
-    return {SOURCE_TOKENIZER: section}
+    return {number: section}
 
 
 def _codes(special: dict[str, int]) -> dict[str, int]:
@@ -255,6 +267,8 @@ def sections(
 ) -> dict[int, bytes]:
     """The sections of a directory, by the kind of its tokenizer; the descriptor gets what they
     say. Nothing where it has no files."""
+    if not any((folder / name).is_file() for name in (*_FILES, _SAYS)):
+        _check_below(folder)
     if kind == "marian":
         if not any((folder / name).is_file() for name in (*_FILES, _SAYS)):
             return {}
@@ -268,16 +282,90 @@ def sections(
             )
         if read is None:
             return {}
-        alone = dict(descriptor["source"])
-        made = read(folder, descriptor, languages)
         if kind == "source-package":  # the decoder has another
-            descriptor["target"]["tokenizer"] = 0
-        if kind == "target-package":  # the source is no text
-            descriptor["source"] = alone
-    for side in ("source", "target"):
-        if not descriptor[side]["tokenizer"]:
+            _check_encoders(folder)
+            made = package(folder, descriptor, languages, ("source",))
+        elif kind == "target-package":  # the source is no text
+            made = package(folder, descriptor, languages, ("target",))
+        else:
+            made = read(folder, descriptor, languages)
+    _check_rows(made, descriptor)
+    return made
+
+
+def given(
+    kind: str, path: Path, descriptor: dict[str, Any], languages: Languages, sides: Sequence[str]
+) -> dict[int, bytes] | None:
+    """The sections of a directory of --tokenizer, or of a file of Hugging Face's package, for these
+    sides; the descriptor gets what they say. None for a file of another kind."""
+    if path.is_dir():
+        own = kind == "marian" and (path / "source.spm").is_file()
+        read = marian if own else _reader(kind, path)
+        if read is None:
+            raise PhasorError("the directory has no tokenizer")
+        if read is not package and len(sides) < len(SIDES):
+            raise PhasorError(
+                "only a tokenizer.json, or what it is made from, is that of one side alone"
+            )
+    elif _of_package(path):
+        read = package
+    else:
+        return None
+    if read is package:
+        made = package(path, descriptor, languages, sides)
+    else:
+        made = read(path, descriptor, languages)
+    _check_rows(made, descriptor)
+    return made
+
+
+_WORDPIECES = {"[UNK]", "[CLS]", "[SEP]"}  # lines of a BERT's vocab.txt
+_JSON_BYTES = 128 << 20
+
+
+def _of_package(path: Path) -> bool:
+    """Whether a file is what tokenizer_json.py reads, and no list of words. PhasorError for one
+    whose ids only its directory says."""
+    if path.name == "sentencepiece.bpe.model":
+        raise PhasorError("the ids are not those of the file alone: give its directory")
+    if path.name in ("vocab.json", "merges.txt"):
+        return all((path.parent / name).is_file() for name in ("vocab.json", "merges.txt"))
+    if path.name == "vocab.txt" and path.is_file():
+        return (path.parent / "bpe.codes").is_file() or _WORDPIECES <= {
+            *read_text(path).split("\n")
+        }
+    if path.suffix != ".json" or path.name.endswith("tekken.json"):
+        return False
+    content = parse_json(read_bytes(path, _JSON_BYTES))
+    return isinstance(content, dict) and isinstance(content.get("model"), dict)
+
+
+def _check_below(folder: Path) -> None:
+    """PhasorError for a directory whose tokenizers lie in folders of its own."""
+    below = [f.name for f in folder.iterdir() if any((f / name).is_file() for name in _FILES)]
+    if below:
+        raise PhasorError(
+            f"no tokenizer is there, but in {', '.join(map(printable, sorted(below)))}: give those,"
+            " --tokenizer SOURCE --tokenizer TARGET, or one for both sides"
+        )
+
+
+def _check_encoders(folder: Path) -> None:
+    """PhasorError where the tokenizer beside an encoder and a decoder of different kinds is of the
+    decoder's class."""
+    config = read_json(folder / "config.json")
+    own, other = (re.sub("[-_]", "", config[half]["model_type"]) for half in ("encoder", "decoder"))
+    if own != other == _class(folder).lower():
+        raise PhasorError(
+            f"tokenizer_class: {printable(_class(folder))}Tokenizer is that of the decoder: give"
+            " --tokenizer with the encoder's, then --tokenizer with this one"
+        )
+
+
+def _check_rows(made: dict[int, bytes], descriptor: dict[str, Any]) -> None:
+    for side in SIDES:
+        if descriptor[side]["tokenizer"] not in made:
             continue
         count, rows = id_count(made[descriptor[side]["tokenizer"]]), descriptor[side]["vocabulary"]
         if count > rows:
             raise PhasorError(f"has {count} pieces, the {side} embedding has {rows} rows")
-    return made
