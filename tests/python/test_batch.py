@@ -10,6 +10,7 @@ import re
 import select
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, phasor
@@ -73,6 +74,48 @@ def test_a_bad_line_fails_alone():
     assert many.stdout == one.stdout and many.stderr == one.stderr
     assert many.stderr.count(b"\n") == 3 and b"line 5: " in many.stderr
     assert many.stdout.split(b"\n")[1:3] == [b"", b""]
+
+
+def peak(text: bytes, folder: Path, flags: list[str]) -> tuple[int, bytes, bytes]:
+    """(the most KiB in memory, standard output, standard error) of a run over these lines. The
+    kernel's own number of a child that has ended counts what Python was before it."""
+    out, errors = folder / "out", folder / "errors"
+    command = [PHASOR, "run", TRANSLATOR, "--quiet", "-n", "5", "--source", "20", *flags]
+    with open(out, "wb") as to, open(errors, "wb") as wrong:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=to, stderr=wrong) as process:
+            process.stdin.write(text)
+            process.stdin.flush()
+            until = time.monotonic() + 100
+            while out.read_bytes().count(b"\n") < text.count(b"\n"):
+                assert process.poll() is None and time.monotonic() < until
+                time.sleep(0.05)
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            process.stdin.close()
+            assert process.wait() == 1
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]), out.read_bytes(), errors.read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+@pytest.mark.parametrize(
+    "flags", [["--batch", "1"], ["--batch", "8"], ["--beam", "2"], ["--split", "sentences"]]
+)
+def test_ten_thousand_lines_take_the_memory_of_a_hundred(flags, tmp_path):
+    given = lines(9, 97).encode().split(b"\n")[:-1]
+    given[10:10] = [b"\xff source5", b"source5 " * 40, b"source4 " * 3000]
+    few = b"".join(line + b"\n" for line in given)
+    (first, out, errors), (second, *_), (most, whole, all_errors) = (
+        peak(few * count, tmp_path, flags) for count in (1, 10, 100)
+    )
+    assert few.count(b"\n") == 100 and len({*out.split(b"\n")}) > 15
+    assert whole == out * 100
+    # Buffers grow to the longest line's size; the last input is 3 MB longer than the one before.
+    assert second < first + 1024 and most < second + 256, (first, second, most)
+    where = re.compile(rb"line (\d+): ")
+    once = [int(n) for n in where.findall(errors)]
+    assert {11, 12, 13} <= {*once}
+    again = [int(n) for n in where.findall(all_errors)]
+    assert again == [n + 100 * i for i in range(100) for n in once]
+    assert where.sub(b"", all_errors) == where.sub(b"", errors) * 100
 
 
 def test_json_and_arguments():
