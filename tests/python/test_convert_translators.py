@@ -840,3 +840,37 @@ def test_a_forbidden_token_is_not_chosen(tmp_path, phasor):
             text=True,
         )
         assert set(done.stdout.strip().split(",")) <= {"7", "9", "0"}, done.stderr
+
+
+# ---- --tokenizer with another numbering
+
+
+@pytest.mark.parametrize("kind", ["marian", "mbart", "pegasus", "plbart"])
+@pytest.mark.parametrize("name", ["source.spm", "sentencepiece.bpe.model"])
+def test_a_sentencepiece_model_of_a_class_that_numbers_its_pieces(kind, name, tmp_path, capsys):
+    """The ids of the model alone are not those of the embedding's rows."""
+    folder = T.write(tmp_path / "m", kind)
+    (tmp_path / name).write_bytes(T.marian_files()["source.spm"])
+    words = [str(folder), "-o", str(tmp_path / "o.phasor"), "--tokenizer", str(tmp_path / name)]
+    assert convert.main([*words, "--quiet"]) == 1
+    assert "its pieces have other ids in a model of this type" in capsys.readouterr().err
+    assert not (tmp_path / "o.phasor").exists()
+
+
+@pytest.mark.parametrize(
+    "ids, says",
+    [
+        ({"bos_token_id": 0}, "source vocabulary: the model begins with id 0, which is the piece"),
+        ({"decoder_start_token_id": 0}, "target vocabulary: the model begins with id 0, which is"),
+        ({"eos_token_id": 5}, "ends with id 5, which is the piece 'b'"),
+        ({}, ""),
+    ],
+)
+def test_a_sentencepiece_model_with_pieces_where_the_model_begins(ids, says, tmp_path, capsys):
+    folder = T.write(
+        tmp_path / "m", "m2m_100", **{"bos_token_id": 1, "decoder_start_token_id": 2, **ids}
+    )
+    (tmp_path / "s.model").write_bytes(T.marian_files()["source.spm"])
+    words = [str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet", "--tokenizer"]
+    assert convert.main([*words, str(tmp_path / "s.model")]) == (1 if says else 0)
+    assert says in capsys.readouterr().err

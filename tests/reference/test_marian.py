@@ -3,11 +3,15 @@ own conversion of the file where that package is installed."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+import test_tokenizer_listed as translators
 import torch
 import transformers
 from marian_model import HIDDEN, LAYERS, ROWS, WIDTH, Model
+from test_tokenizer import driver  # noqa: F401
 
 from phasor import convert
 from phasor.format.file import PhasorFile
@@ -125,3 +129,47 @@ def test_what_ctranslate2_makes_of_the_file(before, tied, tmp_path):
     scores = translator.score_batch([source], [[words[i] for i in TARGET[:-1]]])[0]
     mine = [found[i, id_] for i, id_ in enumerate(TARGET)]
     assert np.abs(np.array(scores.log_probs) - mine).max() < 1e-4
+
+
+# ---- A .spm with the vocabulary of OPUS-MT beside it
+
+
+def vocabulary_file(pieces: list[str]) -> str:
+    """As PyYAML writes such a table."""
+    yaml = pytest.importorskip("yaml")
+    table = {piece: id_ for id_, piece in enumerate(pieces)}
+    return yaml.safe_dump(table, allow_unicode=True, sort_keys=False, width=10**9)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_ids_of_a_zip_of_opus_mt(side, tmp_path, driver):  # noqa: F811
+    """Beside MarianTokenizer with the same pieces, which has <pad> behind them: 2,000 texts."""
+    some = translators.pairs()
+    found: dict[str, None] = {}
+    for name, column, size in (("source", 1, 2300), ("target", 0, 700)):
+        lines = [pair[column] for pair in some[::9]]
+        found.update(
+            dict.fromkeys(translators.train(tmp_path / f"{name}.spm", lines, size, "unigram"))
+        )
+    kept = [piece for i, piece in enumerate(found) if i % 31]
+    pieces = ["</s>", "<unk>", *kept[:400], ">>eng<<", ">>cmn_Hans<<", *kept[400:]]
+    (tmp_path / "opus.spm32k-spm32k.vocab.yml").write_text(vocabulary_file(pieces))
+    ids = {piece: id_ for id_, piece in enumerate([*pieces, "<pad>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    files = (str(tmp_path / name) for name in ("source.spm", "target.spm", "vocab.json"))
+    tokenizer = transformers.MarianTokenizer(*files)
+    model = Model()
+    rng = np.random.default_rng(2)
+    model.arrays["Wemb"] = rng.normal(0, 0.4, (len(pieces), WIDTH)).astype(np.float32)
+    model.arrays["decoder_ff_logit_out_b"] = np.zeros((1, len(pieces)), np.float32)
+    (tmp_path / "m.npz").write_bytes(model.bytes())
+    given = [str(tmp_path / f"{name}.spm") for name in ("source", "target")]
+    out = tmp_path / "m.phasor"
+    words = [str(tmp_path / "m.npz"), "-o", str(out), "--quiet", "--type", "q8"]
+    assert convert.main([*words, "--tokenizer", given[0], "--tokenizer", given[1]]) == 0
+    file = PhasorFile(out)
+    lines = [line for line in translators.texts() if "<pad>" not in line]
+    assert len(lines) > 2000
+    section = bytes(file.section(file.descriptor[side]["tokenizer"]))
+    key = "text_target" if side == "target" else "text"
+    translators.compare(driver, section, tokenizer, lines, keys=[key])

@@ -66,9 +66,12 @@ from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
 from phasor.tokenizers import characters, fairseq, tiktoken, tokenizer, tokenizer_json
+from phasor.tokenizers import marian as marian_vocabulary
 from phasor.tokenizers.models import word_list
-from phasor.tokenizers.section import id_count
+from phasor.tokenizers.section import contradiction, id_count
 
+# Kinds of translators' tokenizers that number a SentencePiece model's pieces by a list or a rule.
+_NUMBERED = ("marian", "mbart", "pegasus", "plbart")
 _NONE, _PRINTED, _TEKKEN = Path("none"), Path("-"), "tekken.json"
 _PICKLE_BYTES = 8 << 20
 _DIRECTORY_FLAGS = (
@@ -179,20 +182,28 @@ def add_tokenizers(
     return tokenizer_sections(model, paths)
 
 
-def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]:
+def tokenizer_sections(
+    model: Model, paths: dict[str, Path], lists: dict[str, Path] | None = None
+) -> dict[int, bytes]:
     """A section for each side that has a file, the same one for the same file; the descriptor says
-    which is whose. `none` is none."""
+    which is whose. `none` is none. lists: Marian's vocabularies of .spm files, by their sides.
+    PhasorError where a section says ids otherwise than the descriptor does."""
     paths = {side: path for side, path in paths.items() if path != _NONE}
-    own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
-    sections = {}
+    own, lists = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}, lists or {}
+    sections: dict[int, bytes] = {}
     for side, path in paths.items():
-        shared = next((s for s in sections if side == "target" and path == paths["source"]), None)
+        alike = side == "target" and path == paths.get("source")
+        shared = SOURCE_TOKENIZER if alike and lists.get("source") == lists.get(side) else None
         kind = shared or own[side]
-        if shared is None:
+        if shared is None and side in lists:
+            sections[kind] = marian_vocabulary.section(path, lists[side])
+        elif shared is None:
             sections[kind] = tokenizer_section(path, model.descriptor[side])
+        which = f"--tokenizer {path}" if characters.byte_table(path) is not None else path
+        if other := contradiction(sections[kind], model.descriptor[side]):
+            raise PhasorError(f"{which}: not the {side} vocabulary: {other}")
         pieces = id_count(sections[kind])
         if pieces > model.descriptor[side]["vocabulary"]:
-            which = f"--tokenizer {path}" if characters.byte_table(path) is not None else path
             raise PhasorError(
                 f"{which}: has {pieces} pieces, the {side} embedding has "
                 f"{model.descriptor[side]['vocabulary']} rows"
@@ -224,6 +235,7 @@ def hugging_face_tokenizer(
         return {}
     plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
     plain |= path.name.endswith(_TEKKEN) or path.name.startswith("chars")
+    plain &= path.name != "sentencepiece.bpe.model"  # its class numbers the pieces
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
     try:
@@ -234,6 +246,8 @@ def hugging_face_tokenizer(
             source.describe_sentencepiece(path)
             return tokenizer_sections(source.model, {"target": path})
         section, info = tokenizer_json.build_hf_section(path)
+        if given and (other := contradiction(section, source.model.descriptor[source.side])):
+            raise PhasorError(f"not the model's vocabulary: {other}")
         kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
         source.describe_tokenizer(info, kind)
     except PhasorError as error:
@@ -295,6 +309,11 @@ def _given_sides(
                 raise PhasorError(
                     f"{flag}: {path}: goes with one tokenizer.json or directory for both sides"
                 )
+        if found is None and path.suffix in (".model", ".spm") and kind in _NUMBERED:
+            raise PhasorError(
+                f"--tokenizer {path}: its pieces have other ids in a model of this type, which its"
+                " own directory's files say: convert without --tokenizer"
+            )
         if found is None:
             found = tokenizer_sections(model, dict.fromkeys(of, path))
         made |= found
@@ -334,6 +353,32 @@ def ctranslate2_tokenizers(source: ctranslate2.Source, given: Sequence[Path]) ->
         out[kind] = section
         source.model.descriptor[side]["tokenizer"] = kind
     return out
+
+
+def marian_tokenizers(model: Model, given: Sequence[Path], output: Path | None) -> dict[int, bytes]:
+    """The tokenizers given to a .npz of Marian, one or two. Pieces of a .spm have the ids of the
+    vocabulary beside it, a .yml; without one its own. They are as many as the model's rows."""
+    _at_most(2, given)
+    paths = dict(zip(("source", "target"), [*given, *given[:1]][:2]))
+    lists = {}
+    for side, path in paths.items():
+        if path.suffix == ".spm" and (found := marian_vocabulary.vocabulary_beside(path, side)):
+            lists[side] = found
+    if output is not None:
+        check_output(output, *lists.values())
+    sections = tokenizer_sections(model, paths, lists)
+    for side, path in paths.items():
+        if path == _NONE:
+            continue
+        pieces = id_count(sections[model.descriptor[side]["tokenizer"]])
+        if pieces != (rows := marian.rows(model.descriptor, side)):
+            raise PhasorError(
+                f"{lists.get(side, path)}: has {pieces} pieces, the {side} embedding of {rows} rows"
+                " is of another vocabulary"
+            )
+        if side in lists:
+            model.notes.append(f"{path}: its pieces have the ids of {lists[side].name}")
+    return sections
 
 
 def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
@@ -523,9 +568,7 @@ def read_source(
         return model, gguf_tokenizer(model, tokenizers)
     if describe is None and source.is_file() and marian.is_source(source):
         model = marian.read(source)
-        _at_most(2, tokenizers)
-        paths = [*tokenizers, *tokenizers[:1]][:2]
-        return model, tokenizer_sections(model, dict(zip(("source", "target"), paths)))
+        return model, marian_tokenizers(model, tokenizers, output)
     described = describe or source.with_suffix(".toml")
     if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
         _at_most(1, tokenizers)

@@ -480,7 +480,30 @@ def make_marian(rng: random.Random, words: Words) -> Source:
     data = model.bytes()
     if rng.random() < 0.3:
         data = raw.changed(rng, data)
-    return Source({"m.npz": data}, ("@m.npz",))
+    if rng.random() < 0.5:
+        return Source({"m.npz": data}, ("@m.npz",))
+    files = translators.marian_files()
+    spm, rows = {side: files[f"{side}.spm"] for side in ("source", "target")}, marian_model.ROWS
+    pieces = ["</s>", "<unk>", *translators.SOURCE_PIECES, *translators.TARGET_PIECES]
+    pieces = [*dict.fromkeys(pieces), "é", '"q"', "<pad>", '">>eng<<"', *map(str, range(rows))]
+    lines = [f"{piece}: {id_}" for id_, piece in enumerate(pieces[:rows])]
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        at, odd = rng.randrange(len(lines)), rng.choice(_ODD_LINES)
+        lines[at : at + rng.randrange(2)] = [odd if odd.count(":") else f"{odd}: {at}"]
+    names = ("vocab.yml", "a.src.vocab.yml", "a.trg.vocab.yml", "x.vocab.yml")
+    given = {name: "\n".join(lines).encode() for name in rng.sample(names, rng.choice((1, 1, 2)))}
+    given |= {"source.spm": spm["source"], "target.spm": spm["target"], "m.npz": data}
+    if rng.random() < 0.3:
+        name = rng.choice(list(given))
+        given[name] = raw.changed(rng, given[name])
+    flags = ("--tokenizer", "@source.spm", "--tokenizer", "@target.spm")
+    return Source(given, ("@m.npz", *flags[: rng.choice((2, 4, 4))]))
+
+
+_ODD_LINES = (
+    *("", "? a", ": 3", "- a", "a: b: 2", "'it''s'", r'"\x41\u00e9"', r'"\q"', r'"\ud800"', "&a b"),
+    *("*a", "!!t a", "{a: 2}", "a #b", "a: -1", "a: 9999999", f"a: {'9' * 500}", "x" * 70000, "\0"),
+)
 
 
 # ---- tokenizers

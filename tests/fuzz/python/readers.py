@@ -46,7 +46,7 @@ READERS = {
     "adapter": ("families/lora.py",),
     "packed": ("checkpoints/packed.py", "families/packed.py"),
     "ctranslate2": ("checkpoints/ctranslate2.py", "families/ctranslate2.py"),
-    "marian": ("families/marian.py", "checkpoints/npz.py"),
+    "marian": ("families/marian.py", "checkpoints/npz.py", "tokenizers/marian.py"),
     "tokenizer-json": (
         "tokenizers/tokenizer_json.py",
         "tokenizers/json_parts.py",

@@ -23,6 +23,7 @@ import random_models  # noqa: E402
 import test_gguf  # noqa: E402
 import test_llama2c  # noqa: E402
 import torch_legacy  # noqa: E402
+import translators  # noqa: E402
 from phasor.checkpoints.checkpoint import open_checkpoint  # noqa: E402
 from phasor import vectors as V  # noqa: E402
 from phasor.families import llama2c  # noqa: E402
@@ -65,6 +66,11 @@ def write_checkpoints(to: Path) -> None:
     save_file(arrays, to / "separate.safetensors")
     (to / "words.txt").write_text("".join(f"word{i}\n" for i in range(20)))
     (to / "marian.npz").write_bytes(marian_model.Model().bytes())
+    (to / "opus").mkdir()
+    (to / "opus" / "source.spm").write_bytes(translators.marian_files()["source.spm"])
+    words = ["</s>", "<unk>", *(f"w{i}" for i in range(2, marian_model.ROWS))]
+    lines = "".join(f"{word}: {id_}\n" for id_, word in enumerate(words))
+    (to / "opus" / "vocab.yml").write_text(lines)
     (to / "tekken.json").write_text(json.dumps(tekken_model.tree(270)))
     (to / "chars.txt").write_text(" \na\nb\n")
     (to / "dict.txt").write_text("a 3\nb@@ 2\nab 1\n")

@@ -154,9 +154,9 @@ COMMANDS = {
     },
     "convert marian": {
         "words": "python phasor.convert {in}/marian.npz -o {out}/m --quiet --phasor {bin}/phasor "
-        "--tokenizer {in}/words.txt",
+        "--tokenizer {in}/opus/source.spm",
         "outputs": ("m",),
-        "reads": ("marian", "word list"),
+        "reads": ("marian", "vocab.yml", "sentencepiece"),
     },
     "convert tekken": {
         "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --phasor {bin}/phasor "

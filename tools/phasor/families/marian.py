@@ -18,11 +18,11 @@ from phasor.families.hf_config import Config
 from phasor.families.model import Model
 from phasor.files import open_regular
 from phasor.format import descriptor as D
+from phasor.tokenizers.marian import END, UNKNOWN
 from phasor.values import settings, words
 
 OPTIONS = "special:model.yml"
 _MOST_BYTES, _MOST_LINES = 1 << 20, 4096
-_END, _UNKNOWN = 0, 1  # of every vocabulary
 _EPSILON = 1e-6  # of its transformers' norms
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # its GELU is x · sigmoid(1.702 x)
 _DEFAULTS = settings("""
@@ -160,6 +160,13 @@ def read(path: Path) -> Model:
     return _model(path, config, checkpoint)
 
 
+def rows(descriptor: dict[str, Any], side: str) -> int:
+    """How many pieces a side's vocabulary has: the rows of its embedding, but for that of zeros."""
+    target = descriptor["target"]
+    zero = side == "target" or target["embedding_shared"]
+    return target["start"] if zero else descriptor[side]["vocabulary"]
+
+
 def _turned(stored: Stored, wanted: bool = True) -> Stored:
     if len(stored.shape) != 2 or not wanted:
         return stored
@@ -262,10 +269,10 @@ def _model(path: Path, config: Config, checkpoint: Checkpoint) -> Model:
         "stack": "encoder-decoder",
         "output": ("source-embedding" if shared else "target-embedding") if tied else "own",
         **stacks,
-        "source": {"unknown": _UNKNOWN, "suffix": [_END], "end": [_END]},
+        "source": {"unknown": UNKNOWN, "suffix": [END], "end": [END]},
         "target": {
-            "unknown": _UNKNOWN,
-            "end": [_END],
+            "unknown": UNKNOWN,
+            "end": [END],
             "start": rows,
             "decoder_start": rows,
             "embedding_shared": shared,

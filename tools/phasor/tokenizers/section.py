@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import collections
 import struct
-from typing import Iterable
+from typing import Any, Iterable, Mapping
 
 import numpy as np
 
+from phasor.errors import shown
 from phasor.format.layout import PhasorError
 
 HEADER_BYTES = 128
@@ -133,6 +134,45 @@ def id_count(section: bytes) -> int:
     model, flags, pieces = struct.unpack_from("<3I", section)
     behind = 100 if model in (1, 2) and flags & LIST else 112 if model == 7 else None
     return pieces - (0 if behind is None else struct.unpack_from("<I", section, behind)[0])
+
+
+_MODELS_SPM, _MODEL_WORDS = (1, 2), 3
+_ALONE = {"unknown": (b"<unk>", b"<UNK>", b"[UNK]", b"[unk]"), "end": (b"</s>",)}
+
+
+def contradiction(section: bytes, side: Mapping[str, Any]) -> str:
+    """What a section says of ids that a side of the descriptor says otherwise, for a line; empty:
+    nothing. Of a SentencePiece model a text's piece, or the unknown one, where the side begins or
+    ends; of a list of words `<unk>` and `</s>` by their names."""
+    model, _, _, unknown = struct.unpack_from("<4I", section)
+    count = id_count(section)
+    table, _, text = struct.unpack_from("<3Q", section, 32)
+
+    def piece(id_: int) -> tuple[bytes, int]:
+        at, size, _, kind = struct.unpack_from("<4I", section, table + 16 * id_)
+        return section[text + at : text + at + size], kind
+
+    def shown_piece(id_: int) -> str:
+        return shown(piece(id_)[0].decode("utf-8", "replace"))
+
+    if unknown != NO_ID and side["unknown"] not in (None, unknown):
+        return f"its unknown piece is id {unknown}, the model's is {side['unknown']}"
+    begins = [id_ for name in ("start", "decoder_start") if (id_ := side[name]) is not None]
+    if model in _MODELS_SPM:
+        for what, ids in (("ends", side["end"]), ("begins", begins)):
+            for id_ in ids:
+                if id_ < count and piece(id_)[1] in (UNKNOWN, NORMAL):
+                    return f"the model {what} with id {id_}, which is the piece {shown_piece(id_)}"
+    if model == _MODEL_WORDS:
+        said = {"unknown": [] if side["unknown"] is None else [side["unknown"]], "end": side["end"]}
+        rows = list(struct.iter_unpack("<4I", section[table : table + 16 * count]))
+        sizes = {len(text) for names in _ALONE.values() for text in names}
+        short = [id_ for id_, (_, size, *_) in enumerate(rows) if size in sizes]
+        for name, names in _ALONE.items():
+            found = [id_ for id_ in short if piece(id_)[0] in names]
+            if found and said[name] and not set(found) & set(said[name]):
+                return f"{shown_piece(found[0])} is id {found[0]}, the model's is {said[name][0]}"
+    return ""
 
 
 def read_section(section: bytes) -> dict:
