@@ -159,9 +159,8 @@ def test_a_field_that_only_changes_some_models(family, fields, name):
         decoder.Decoder(family, config, 0)
 
 
-def test_a_decoder_that_gives_vectors(llama):
-    """As Qwen3-Embedding's directories: an encoder's file whose queries see what is before them."""
-    folder = llama.write()
+def add_modules(folder):
+    """Those of sentence-transformers: the last position's vector."""
     modules = [
         {"idx": i, "path": place, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, place) in enumerate((("Transformer", ""), ("Pooling", "1_Pooling")))
@@ -169,6 +168,11 @@ def test_a_decoder_that_gives_vectors(llama):
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
+
+
+def test_a_decoder_that_gives_vectors(llama):
+    """As Qwen3-Embedding's directories: an encoder's file whose queries see what is before them."""
+    add_modules(llama.write())
     d = llama.descriptor()
     assert d["model"]["stack"] == D.ENCODER and "decoder" not in d and "target" not in d
     assert d["source"]["start"] == 1 and d["source"]["end"] == [2]
@@ -182,6 +186,58 @@ def test_a_decoder_that_gives_vectors(llama):
     model = Reference(file)
     whole, start = (model.encode(np.array(n)).residuals[-1] for n in (ids, ids[:2]))
     assert np.array_equal(whole[:2], start), "a later id changes an earlier row"
+
+
+def test_a_decoder_whose_positions_see_all(llama, capsys):
+    llama.config["is_causal"] = False
+    add_modules(llama.write())
+    d = llama.descriptor()
+    assert d["kinds"] and not any(kind["causal"] for kind in d["kinds"])
+    ids = [4, 9, 3]
+    model = Reference(PhasorFile(llama.output))
+    whole, start = (model.encode(np.array(n)).residuals[-1] for n in (ids, ids[:2]))
+    assert not np.allclose(whole[:2], start), "a later id changes no earlier row"
+    llama.output.unlink()
+    llama.config.update(architectures=["MistralForCausalLM"], model_type="mistral")
+    assert "is_causal: false is built with" in llama.refused(capsys)  # its window
+    llama.config["is_causal"] = 0
+    assert "is_causal: 0, expected true or false" in llama.refused(capsys)
+
+
+def test_logits_look_back_alone(llama, capsys):
+    llama.config["is_causal"] = False
+    assert "is_causal: False is not built, expected True" in llama.refused(capsys)
+    llama.config["is_causal"] = True
+    assert "decoder" in llama.descriptor()
+
+
+CODE = {"AutoConfig": "configuration_own.Config", "AutoModel": "modeling_own.LlamaModel"}
+
+
+@pytest.mark.parametrize("output", ["ForCausalLM", "Model", "ForSequenceClassification"])
+def test_vectors_and_classes_of_a_directory_with_code(llama, capsys, output):
+    """GTE-Qwen2's code lets every position see all."""
+    llama.config.update(architectures=[f"Llama{output}"], auto_map=CODE)
+    llama.write()
+    if output != "ForSequenceClassification":
+        add_modules(llama.path)
+    line = llama.refused(capsys)
+    assert "config.json: auto_map: " in line and "is_causal" in line and "--expect" in line
+
+
+def test_logits_of_a_directory_with_code(llama, capsys):
+    """The class of the library's name is converted, and a note says what was not run."""
+    causal = "AutoModelForCausalLM"
+    llama.config["auto_map"] = {**CODE, causal: "someone/it--modeling_own.LlamaForCausalLM"}
+    assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "auto_map" in line]
+    assert len(notes) == 1 and "not run" in notes[0] and "--expect" in notes[0]
+    llama.output.unlink()
+    for other in ("modeling_own.OwnForCausalLM", ["modeling_own.LlamaForCausalLM"], 3):
+        llama.config["auto_map"] = {causal: other}
+        assert "config.json: auto_map: " in llama.refused(capsys)
+    llama.config["auto_map"] = "modeling_own.py"
+    assert "auto_map: 'modeling_own.py', expected a table" in llama.refused(capsys)
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -809,7 +865,6 @@ PUBLISHED = {
         "lm_head_bias": (False, True),
         "full_attn_mod": (1, 2),
         "interpolate_factor": (1, 2),
-        "auto_map": ({"AutoConfig": "x.y"}, None),
         "embd_pdrop": (0.0, None),
     },
     "gpt2": {

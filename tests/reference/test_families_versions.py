@@ -281,6 +281,16 @@ OF_NEWER = [
         },
     ),
     Case(
+        "Qwen2ForTokenClassification, each position sees all",
+        "Qwen2ForTokenClassification",
+        {**decoders._PLAIN, "is_causal": False},
+    ),
+    Case(
+        "GlmForSequenceClassification, each position sees all",
+        "GlmForSequenceClassification",
+        {**decoders._LLAMA, "head_dim": 16, "is_causal": False, "num_labels": 3},
+    ),
+    Case(
         "ModernBertForMaskedLM, a window first",
         "ModernBertForMaskedLM",
         {

@@ -69,6 +69,7 @@ _NEUTRAL: dict[str, list] = settings("""
     position_embedding_type                   ["rope_gptj"]
     use_gated_activation                      [true]
     use_parallel_block                        [true]
+    is_causal                                 [true]
 """)
 _HARMLESS = words("""
     is_llama_config transformers.js_config tokenizer_name model_max_length max_sequence_length
@@ -118,8 +119,6 @@ class Decoder:
         self.names = dict(family.names)
         self.notes: list[str] = []
         self._join_aliases()
-        # Code of its own that is published beside: transformers' class is what is restated here.
-        config.get("auto_map")
         width = self.size("hidden_size", high=D.MAX_WIDTH)
         heads = self.size("num_attention_heads", high=4096)
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)

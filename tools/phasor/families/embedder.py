@@ -1,5 +1,5 @@
-"""A decoder that gives vectors (Qwen3-Embedding, E5-Mistral, GTE-Qwen2) or classes: its blocks as
-an encoder's whose queries see what is before them, and a head behind it."""
+"""A decoder that gives vectors (Qwen3-Embedding, E5-Mistral) or classes: its blocks as an encoder's
+whose queries see what is before them, or all (`is_causal`: false), and a head behind it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ _STACKS = {R.TARGET: R.SOURCE, R.DECODER: R.ENCODER}
 _MOST_DIGITS = 9  # of an id
 # Of the decoder's own head, which comes before what follows it (OPT's project_out).
 _DENSE = ("head_width", "head_bias", "head_activation")
+
+# What positions mean without an order in which keys are seen.
+_BOTH_WAYS = (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES)
 
 
 class Judge(NamedTuple):
@@ -135,11 +138,16 @@ def build(
     head: Head,
     values: dict[int, np.ndarray] = {},
     more: dict[str, Any] = {},
+    causal: bool = True,
 ) -> Model:
     """The model of a decoder's stack, and this head; values of its tensors and fields of the output
-    that it does not say."""
+    that it does not say. causal: a query sees what is before it, and not all."""
     decoder = made.build(name, checkpoint)
     d = decoder.descriptor
+    if not causal and any(k["window"] or k["position"] not in _BOTH_WAYS for k in d["kinds"]):
+        raise made.config.error(
+            "is_causal", "false is built with rotary positions and without windows"
+        )
     output = heads.fields(head, made.config, made.stack["width"], made.kind["norm_eps"])
     if d["output"]["head_width"]:
         if head.dense:
@@ -156,7 +164,7 @@ def build(
                 "model": {**d["model"], "stack": D.ENCODER},
                 "source": source,
                 "encoder": stack,
-                "kinds": [{**kind, "causal": 1} for kind in d["kinds"]],
+                "kinds": [{**kind, "causal": int(causal)} for kind in d["kinds"]],
                 "output": output,
             }
         ),

@@ -97,6 +97,11 @@ _DECODER_HEADS = {
     "ForTokenClassification": Head(D.CLASSES, last="score", scores=D.SOFTMAX),
 }
 
+_CODE_NOTE = (
+    "auto_map: the directory brings code of its own, which is not run; the library's class is"
+    " restated, and --expect proves the result"
+)
+
 
 class Source(NamedTuple):
     """A directory, read."""
@@ -365,7 +370,10 @@ def _read_decoder(
         )
     if modules:
         head = head._replace(**modules.head)
+    brings_code = _check_code(config, family, head)
+    causal = head is None or config.flag("is_causal", default=True)
     made = Decoder(family, config, context)
+    made.notes += [_CODE_NOTE] * brings_code
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
     checkpoint = opened(folder)
@@ -391,7 +399,33 @@ def _read_decoder(
         if "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens
             head = head._replace(last="classifier")
         made.side["pad"] = _padding(config, made.side["vocabulary"])
-    return Source(embedder.build(made, name, checkpoint, head), folder, family)
+    return Source(embedder.build(made, name, checkpoint, head, causal=causal), folder, family)
+
+
+def _check_code(config: Config, family: decoder.Family, head: Head | None) -> bool:
+    """Whether a decoder's directory brings code of its own (auto_map), of which none is run. What
+    gives logits of next tokens is taken for the library's class where it is called so; a vector or
+    classes are not, for the code may let a position see those behind it (GTE-Qwen2)."""
+    table = config.get("auto_map")
+    if table is None:
+        return False
+    if not isinstance(table, dict):
+        raise config.expected("auto_map", table, "a table")
+    if head is not None:
+        raise config.error(
+            "auto_map",
+            "the directory brings code of its own, which is not run and may see later positions;"
+            ' remove this field if the library\'s class gives the same, and set "is_causal" to'
+            " false if each position sees all; --expect then proves it",
+        )
+    name = table.get("AutoModelForCausalLM")
+    if name is not None and not (isinstance(name, str) and name.split(".")[-1] in family.classes):
+        raise config.error(
+            "auto_map",
+            f"{shown(name)} is code of the directory's own, which is not run;"
+            f" there is {', '.join(family.classes)}",
+        )
+    return True
 
 
 def _decoder_head(config: Config) -> Head | None:
