@@ -14,7 +14,10 @@ import transformers
 from transformers.pipelines.question_answering import decode_spans
 
 from phasor import convert
+from phasor.errors import PhasorError
+from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
+from phasor.reference.forward import Reference
 
 TOLERANCE = 1e-5
 WORDS = (
@@ -34,9 +37,14 @@ QUESTION = "how many people"
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "thing"]
 
 
-def _wordpiece(folder) -> None:
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+def _wordpiece(folder, words: list[str] = WORDS) -> None:
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
     transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+
+
+def _wordpiece_pad_1(folder) -> None:
+    """MPNet's code takes id 1 for the padding."""
+    _wordpiece(folder, [WORDS[1], WORDS[0], *WORDS[2:]])
 
 
 def _bytes(folder) -> None:
@@ -78,6 +86,8 @@ def _metaspace(folder) -> None:
     transformers.XLMRobertaTokenizerFast(tokenizer_object=made).save_pretrained(folder)
 
 
+_DISTANCES = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0}
+_V2 = {"position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm"}
 # The class's beginning, its configuration's additions, its tokenizer, and how many ids that has.
 CASES = {
     "Bert": ({}, _wordpiece, len(WORDS)),
@@ -85,7 +95,24 @@ CASES = {
     "Electra": ({"embedding_size": 12}, _wordpiece, len(WORDS)),
     "Roberta": ({"pad_token_id": 1, "type_vocab_size": 1}, _bytes, 270),
     "XLMRoberta": ({"pad_token_id": 1, "type_vocab_size": 1}, _metaspace, 40),
+    "MPNet": ({}, _wordpiece_pad_1, len(WORDS)),
+    "Albert": ({"embedding_size": 12, "num_hidden_groups": 2}, _wordpiece, len(WORDS)),
+    "ModernBert": (
+        {"pad_token_id": 0, "local_attention": 8, "classifier_bias": True},
+        _wordpiece,
+        len(WORDS),
+    ),
+    "Deberta": (_DISTANCES, _wordpiece, len(WORDS)),
+    "DebertaV2": (
+        {**_DISTANCES, **_V2, "position_biased_input": False},
+        _wordpiece,
+        len(WORDS),
+    ),
+    "RoFormer": ({"embedding_size": 24}, None, len(WORDS)),
 }
+# RoFormer's tokenizer is not built: it is looked at by ids, below.
+WITH_TEXTS = [name for name in CASES if name != "RoFormer"]
+WITHOUT_SEGMENTS = ("DistilBert", "MPNet", "ModernBert")
 
 
 def made(name: str, end: str, folder, **more):
@@ -104,12 +131,14 @@ def made(name: str, end: str, folder, **more):
     whole = {"vocab_size": vocabulary, "max_position_embeddings": 300, **sizes, **config, **more}
     net = kind(kind.config_class(**whole)).eval()
     with torch.no_grad():
-        for p in net.parameters():
+        for p in (p for p in net.parameters() if p.requires_grad):
             p.copy_(torch.randn_like(p) * 0.5 + (p.dim() == 1))
     net.save_pretrained(folder / "m")
-    tokenizer(folder / "m")
-    own = transformers.AutoTokenizer.from_pretrained(folder / "m")
-    if name == "DistilBert":  # as its own class has it
+    own = None
+    if tokenizer is not None:
+        tokenizer(folder / "m")
+        own = transformers.AutoTokenizer.from_pretrained(folder / "m")
+    if name in WITHOUT_SEGMENTS:  # as its own class has it
         own.model_input_names = ["input_ids", "attention_mask"]
     model, sections = convert.read_source(folder / "m", None, [])
     convert.convert(model, folder / "m.phasor", F32, sections, None, quiet=True)
@@ -121,7 +150,7 @@ def rows(phasor, *words) -> list[dict]:
     return [json.loads(line) for line in done.stdout.decode().splitlines()]
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=WITH_TEXTS)
 def reader(request, tmp_path_factory):
     return made(request.param, "ForQuestionAnswering", tmp_path_factory.mktemp("reader"))
 
@@ -184,7 +213,7 @@ def test_the_pipeline(reader, phasor):
         assert ours["text"] == theirs["answer"]
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=WITH_TEXTS)
 def tagger(request, tmp_path_factory):
     names = dict(enumerate(LABELS))
     back = {name: i for i, name in names.items()}
@@ -210,9 +239,17 @@ def test_tags(tagger, phasor, context):
 CHOICES = ["a town", "bread is made of flour", "", "people live in a town"]
 
 
-@pytest.mark.parametrize("name", ["Bert", "DistilBert", "Roberta"])
-def test_multiple_choice(tmp_path, phasor, name):
-    net, own, path = made(name, "ForMultipleChoice", tmp_path)
+CHOOSERS = [(name, {}) for name in WITH_TEXTS if name != "Deberta"]  # which has no such class
+CHOOSERS += [
+    ("Electra", {"summary_activation": "relu"}),
+    ("ModernBert", {"classifier_pooling": "mean", "classifier_activation": "relu"}),
+    ("DebertaV2", {"pooler_hidden_act": "relu"}),
+]
+
+
+@pytest.mark.parametrize("name, more", CHOOSERS, ids=lambda x: x if isinstance(x, str) else len(x))
+def test_multiple_choice(tmp_path, phasor, name, more):
+    net, own, path = made(name, "ForMultipleChoice", tmp_path, **more)
     enc = own([QUESTION] * len(CHOICES), CHOICES, return_tensors="pt", padding=True)
     with torch.no_grad():
         theirs = net(**{key: value[None] for key, value in enc.items()}).logits[0].tolist()
@@ -223,6 +260,38 @@ def test_multiple_choice(tmp_path, phasor, name):
     for row in ours:
         there = theirs[CHOICES.index(row["text"])]
         assert abs(row["score"] - there) < TOLERANCE * max(1, abs(there))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("summary_type", "mean"), ("summary_use_proj", False), ("summary_activation", 3)],
+)
+def test_a_summary_that_is_not_built(tmp_path, name, value):
+    made("Electra", "ForMultipleChoice", tmp_path)
+    where = tmp_path / "m" / "config.json"
+    where.write_text(json.dumps({**json.loads(where.read_text()), name: value}))
+    with pytest.raises(PhasorError, match=f"config.json: {name}: "):
+        convert.read_source(tmp_path / "m", None, [])
+
+
+@pytest.mark.parametrize("end", ["ForQuestionAnswering", "ForMultipleChoice"])
+def test_by_ids(tmp_path, end):
+    """RoFormer's; of a choice its code looks at the last position."""
+    net, _, path = made("RoFormer", end, tmp_path)
+    reference = Reference(PhasorFile(path))
+    rng = np.random.default_rng(9)
+    for length in (1, 2, 17, 90):
+        ids = rng.integers(5, len(WORDS), length)
+        with torch.no_grad():
+            if end == "ForMultipleChoice":
+                theirs = net(torch.tensor(ids)[None, None]).logits.numpy()
+            else:
+                out = net(torch.tensor(ids)[None])
+                theirs = torch.stack([out.start_logits[0], out.end_logits[0]], -1).numpy()
+        ours = reference.output(reference.encode(ids))
+        assert ours.size == theirs.size
+        error = np.abs(ours.reshape(theirs.shape) - theirs).max()
+        assert error < TOLERANCE * max(1, np.abs(theirs).max())
 
 
 def test_what_has_no_spans(reader, tagger, phasor, golden_models):

@@ -14,7 +14,7 @@ import numpy as np
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
-from phasor.families.hf_encoders import BERT_WORDS
+from phasor.families.hf_encoders import BERT_WORDS, SPANS, choice
 from phasor.families.model import BUFFER, single
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
@@ -166,6 +166,7 @@ _HEADS = {
         unused=_WORDS,
     ),
     "ForTokenClassification": Head(D.CLASSES, last="classifier", scores=D.SOFTMAX, unused=_WORDS),
+    "ForQuestionAnswering": SPANS._replace(unused=(*_WORDS, "pooler.*")),
 }
 _SIZES = settings("""
     vocab_size               50265
@@ -226,7 +227,12 @@ FAMILIES = (
                 """,
             ),
         },
-        _HEADS,
+        {
+            **_HEADS,
+            "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(
+                unused=_WORDS
+            ),
+        },
         settings(
             """
             vocab_size           128100

@@ -70,7 +70,7 @@ SPANS = Head(
 )
 
 
-def _choice(pooler: str, activation: int = TANH) -> Head:
+def choice(pooler: str, activation: int | str = TANH) -> Head:
     """Of a text and one of several choices, how well they go together (phasor rank)."""
     return Head(
         D.CLASSES,
@@ -102,7 +102,7 @@ BERT = Family(
         ),
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": _choice("bert.pooler.dense"),
+        "ForMultipleChoice": choice("bert.pooler.dense"),
     },
     SIZES,
     harmless=words("""
@@ -147,7 +147,7 @@ ROBERTA = Family(
         "ForSequenceClassification": _ROBERTA_CLASSES,
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": _choice("roberta.pooler.dense"),
+        "ForMultipleChoice": choice("roberta.pooler.dense"),
     },
     {**SIZES, "pad_token_id": 1},
     adapt=_roberta,
@@ -196,7 +196,7 @@ DISTILBERT = Family(
         ),
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": _choice("pre_classifier", D.RELU),
+        "ForMultipleChoice": choice("pre_classifier", D.RELU),
     },
     settings(
         """
@@ -273,7 +273,7 @@ MPNET = Family(
         "ForSequenceClassification": _ROBERTA_CLASSES,
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": _choice("mpnet.pooler.dense"),
+        "ForMultipleChoice": choice("mpnet.pooler.dense"),
     },
     {**SIZES, "vocab_size": 30527},
     adapt=_mpnet,
@@ -346,7 +346,7 @@ ALBERT = Family(
         ),
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": _choice("albert.pooler"),
+        "ForMultipleChoice": choice("albert.pooler"),
     },
     settings(
         """
@@ -372,8 +372,12 @@ ALBERT = Family(
 def _electra(e: Encoder) -> None:
     _bert(e)
     e.embedding_width()
+    if e.head.dense == _SUMMARY:
+        e.config.must("summary_type", "first")
+        e.config.must("summary_use_proj", True)
 
 
+_SUMMARY = "sequence_summary.summary"
 ELECTRA = Family(
     ("electra",),
     ("Electra",),
@@ -404,6 +408,7 @@ ELECTRA = Family(
         ),
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
+        "ForMultipleChoice": choice(_SUMMARY, "summary_activation"),
     },
     settings(
         """
@@ -411,6 +416,7 @@ ELECTRA = Family(
         embedding_size       128
         num_attention_heads  4
         intermediate_size    1024
+        summary_activation   "gelu"
         """,
         SIZES,
     ),

@@ -24,6 +24,7 @@ from phasor.families.hf_encoders import (
     SIZES,
     SPANS,
     TOKENS,
+    choice,
 )
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -76,6 +77,8 @@ ROFORMER = Family(
         ),
         "ForTokenClassification": TOKENS,
         "ForQuestionAnswering": SPANS,
+        # Its code looks at the last position, whatever its comment says.
+        "ForMultipleChoice": choice("")._replace(pooling=D.LAST, activation=0),
     },
     {**SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
     harmless=("embedding_size",),
@@ -183,6 +186,7 @@ MODERNBERT = Family(
             D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
         ),
         "ForQuestionAnswering": SPANS._replace(last="classifier", **_MODERNBERT_HEAD),
+        "ForMultipleChoice": choice("")._replace(**_MODERNBERT_HEAD),
     },
     settings("""
         vocab_size                  50368
