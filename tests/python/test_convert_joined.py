@@ -19,6 +19,7 @@ from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
 
 BERT = T.joined_configuration()["encoder"]
+_TIED = "tie_encoder_decoder"
 DECODER = T.joined_configuration()["decoder"]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "ab", "##a", "##b"]
 FILES = {
@@ -98,6 +99,41 @@ def test_a_projection_between_widths_is_in_the_keys_and_values(tmp_path):
         convert.read_source(folder, None, [])
 
 
+@pytest.mark.parametrize("kept", ["encoder", "decoder", "both", "mixed"])
+def test_one_stack_for_both(kept, tmp_path):
+    """The file is that of two stacks with the same weights, whichever names are there."""
+    pair, whole = ("encoder.", "decoder.bert."), T.joined_tensors()
+    own = {n.removeprefix(pair[0]): t for n, t in whole.items() if n.startswith(pair[0])}
+    whole |= {pair[1] + name: tensor for name, tensor in own.items()}
+    folder = T.write_joined(tmp_path / "m")
+    save_file(whole, folder / "model.safetensors")
+    want = converted(folder).read_bytes()
+    T.write_joined(folder, tie_encoder_decoder=True, decoder={**DECODER, _TIED: True})
+    for i, name in enumerate(sorted(own)):
+        if kept != "both":
+            del whole[pair[i % 2 if kept == "mixed" else kept == "encoder"] + name]
+    save_file(whole, folder / "model.safetensors")
+    assert converted(folder).read_bytes() == want
+    if kept == "both":
+        whole["encoder.embeddings.LayerNorm.weight"] = np.zeros(T.WIDTH, "<f4")
+        line = "decoder.bert.embeddings.LayerNorm.weight differs from encoder.embeddings.Layer"
+    else:
+        whole = {n: t for n, t in whole.items() if not n.endswith("layer.1.output.dense.weight")}
+        line = "missing: .*encoder.layer.1.output.dense.weight"
+    save_file(whole, folder / "model.safetensors")
+    with pytest.raises(PhasorError, match=line):
+        model, _ = convert.read_source(folder, None, [])
+        raise convert.Problems(model.problems())
+
+
+def test_one_stack_without_cross_attention_is_refused(tmp_path):
+    folder = T.write_joined(tmp_path / "m", tie_encoder_decoder=True)
+    shared = {n: t for n, t in T.joined_tensors().items() if not n.startswith("decoder.bert.e")}
+    save_file(shared, folder / "model.safetensors")
+    model, _ = convert.read_source(folder, None, [])
+    assert all("crossattention" in line for line in model.problems()) and model.problems()
+
+
 @pytest.mark.parametrize(
     "more, line",
     [
@@ -112,7 +148,11 @@ def test_a_projection_between_widths_is_in_the_keys_and_values(tmp_path):
             "decoder.add_cross_attention: False is not built",
         ),
         ({"encoder": {**BERT, "is_decoder": True}}, "encoder.is_decoder: True is not built"),
-        ({"tie_encoder_decoder": True}, "tie_encoder_decoder: True is not built"),
+        (
+            {"tie_encoder_decoder": True, "encoder": {**BERT, "model_type": "roberta"}},
+            "tie_encoder_decoder: true is not built of 'roberta' and 'bert'",
+        ),
+        ({"tie_encoder_decoder": "yes"}, "tie_encoder_decoder: 'yes', expected"),
         (
             {"decoder": {**DECODER, "position_embedding_type": "relative_key"}},
             "decoder.position_embedding_type: 'relative_key' is not built",

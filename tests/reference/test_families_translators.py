@@ -140,6 +140,12 @@ _GPT2 = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+_GENERATION = {
+    **{name: value for name, value in _BERT.items() if name != "type_vocab_size"},
+    "model_type": "bert-generation",
+}
+_ELECTRA = {**_BERT, "model_type": "electra", "embedding_size": 24}
+_ROFORMER = {**_BERT, "model_type": "roformer", "num_attention_heads": 2}
 _CROSSING = {"is_decoder": True, "add_cross_attention": True}
 
 
@@ -300,6 +306,20 @@ CASES = [
         ),
         2,
     ),
+    Case(
+        "EncoderDecoderModel",
+        "RoBERTa and RoBERTa with one stack's weights",
+        joined(_ROBERTA, _ROBERTA, tie_encoder_decoder=True),
+        2,
+    ),
+    Case("EncoderDecoderModel", "BertGeneration", joined(_GENERATION, _GENERATION), 2),
+    Case(
+        "EncoderDecoderModel",
+        "BERT and ELECTRA with a narrower embedding",
+        joined(_BERT, {**_ELECTRA, "num_hidden_layers": 3}),
+        2,
+    ),
+    Case("EncoderDecoderModel", "RoFormer and RoFormer", joined(_ROFORMER, _ROFORMER), 2),
 ]
 SAMPLE = [case for n, case in enumerate(CASES) if n % 3 == 0 or case.recommends]
 TABLE = Table(
@@ -556,6 +576,15 @@ def save_newer(out: Path, jobs: list[dict]) -> None:
     assert done.stdout.strip().startswith("5."), done.stdout
 
 
+def save_for_newer(model: torch.nn.Module, folder: Path) -> None:
+    """Saves the model; one whose stacks are tied with the tensors of both, since the newer version
+    has no tie_encoder_decoder."""
+    state = model.state_dict()
+    if model.config.to_dict().get("tie_encoder_decoder"):
+        state = {name: tensor.clone() for name, tensor in state.items()}
+    model.save_pretrained(folder, state_dict=state)
+
+
 def job(case: Case, older: Path, folder: Path) -> dict:
     """The case's model with the older directory's weights, saved again, and run on a few ids."""
     about = {"model": case.model, "config": case.config, "weights": str(older)}
@@ -576,7 +605,7 @@ def newer(request, tmp_path_factory) -> Path:
             continue
         older = out / f"older{number}"
         model = randomised(case)
-        model.save_pretrained(older)
+        save_for_newer(model, older)
         made = job(case, older, out / f"made{number}")
         if case in SAMPLE:
             made.update(sources=sources(case, model, SOURCES), new=NEW, beams=BEAMS)
@@ -728,7 +757,8 @@ def write() -> None:
         with tempfile.TemporaryDirectory() as made:
             out = Path(made)
             pair = Pair(case, out, ALL_SOURCES)
-            about = job(case, out / "source", out / "newer")
+            save_for_newer(pair.model, out / "older")
+            about = job(case, out / "older", out / "newer")
             save_newer(out, [{**about, "sources": pair.sources, "new": NEW, "beams": BEAMS}])
             logits = f"{pair.reference():.0e} | {pair.program(phasor):.0e}"
             again = json.loads((out / "newer.json").read_text())

@@ -162,6 +162,9 @@ ALONE = {
     },
     "BertLMHeadModel": {**_BERT, "is_decoder": True},
     "RobertaForCausalLM": {**_BERT, "is_decoder": True, "pad_token_id": 0, "type_vocab_size": 1},
+    "BertGenerationDecoder": {**_BERT, "is_decoder": True},
+    "ElectraForCausalLM": {**_BERT, "is_decoder": True, "embedding_size": WIDTH},
+    "RoFormerForCausalLM": {**_BERT, "is_decoder": True},
 }
 
 
@@ -195,6 +198,8 @@ def alone(name: str, folder: Path) -> torch.nn.Module:
     torch.manual_seed(len(name))
     with torch.no_grad():
         for part, p in model.named_parameters():
+            if not p.requires_grad:  # RoFormer's sines
+                continue
             p.copy_(torch.randn_like(p) * (0.4 if p.dim() > 1 else 0.1))
             norm = "norm" in part.lower() or ".ln_" in part
             p.add_(float(norm and part.endswith("weight")))

@@ -18,19 +18,49 @@ from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
 from phasor.families import encoder_decoder, generation
 from phasor.families.decoder import Decoder
-from phasor.families.encoder import Encoder
+from phasor.families.encoder import Encoder, Family
+from phasor.families.heads import Head
 from phasor.families.hf_config import Config
 from phasor.families.hf_decoders_more import GPT2
+from phasor.families.hf_encoders import BERT, ELECTRA, ROBERTA, SIZES
 from phasor.families.hf_encoders import FAMILIES as PLAIN_ENCODERS
-from phasor.families.hf_encoders import ROBERTA
 from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
+from phasor.families.hf_rotary_encoders import ROFORMER
 from phasor.families.model import NO_BLOCK, Model, Part, shape_of
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.values import words
+from phasor.values import settings, words
 
-ENCODERS = PLAIN_ENCODERS + ROTARY_ENCODERS
+# Half of a model only: BERT without token types, and with RoBERTa's names of an output's bias.
+BERT_GENERATION = Family(
+    ("bert-generation",),
+    ("BertGeneration",),
+    "bert.",
+    {part: name for part, name in BERT.names.items() if part != "segments"},
+    {
+        "Model": Head(unused=("lm_head.*",)),
+        "ForMaskedLM": Head(
+            D.LOGITS, last="lm_head.decoder", biases=("lm_head.bias", "lm_head.decoder.bias")
+        ),
+    },
+    settings(
+        """
+        vocab_size           50358
+        hidden_size          1024
+        num_hidden_layers    24
+        num_attention_heads  16
+        intermediate_size    4096
+        bos_token_id         2
+        eos_token_id         1
+        pad_token_id         0
+        """,
+        {name: value for name, value in SIZES.items() if name != "type_vocab_size"},
+    ),
+    harmless=("type_vocab_size",),
+    adapt=Encoder.relative_keys,
+)
+ENCODERS = PLAIN_ENCODERS + ROTARY_ENCODERS + (BERT_GENERATION,)
 FAMILY = encoder_decoder.Family(
     ("encoder-decoder",),
     ("EncoderDecoderModel",),
@@ -45,6 +75,7 @@ ALONE = replace(FAMILY, types=(), classes=(), tokenizer="target-package")
 # What only the halves say.
 _HARMLESS = words("vocab_size hidden_size num_hidden_layers num_attention_heads max_length")
 _TARGET = {R.SOURCE: R.TARGET, R.ENCODER: R.DECODER}  # an encoder's tensors as a decoder's
+_TIED, _OF_STACK = "tie_encoder_decoder", ("embeddings", "encoder.")
 _BRIDGE = "enc_to_dec_proj.weight"  # from the encoder's width to that of a decoder with another
 
 
@@ -80,11 +111,8 @@ _GPT2 = Crossing(
     ),
     transposed=True,
 )
-_CROSSINGS = {
-    "bert": BERT_CROSSING,
-    **dict.fromkeys(ROBERTA.types, BERT_CROSSING),
-    "gpt2": _GPT2,
-}
+_BERTS = (BERT, ROBERTA, BERT_GENERATION, ELECTRA, ROFORMER)
+_CROSSINGS = {kind: BERT_CROSSING for family in _BERTS for kind in family.types} | {"gpt2": _GPT2}
 _ROLES = {
     R.CROSS_BEFORE: ("cross_norm",),
     R.CROSS_AFTER: ("cross_norm",),
@@ -113,6 +141,7 @@ def _half(config: Config, checkpoint: Checkpoint, name: str) -> Half:
         raise config.error(name, f"missing, the configuration of the {name}")
     version = config.values.get("transformers_version")
     values = {"transformers_version": version, **inside.values}
+    values.pop(_TIED, None)  # the whole model's alone counts
     if not isinstance(values.get("model_type"), str):
         raise inside.expected("model_type", values.get("model_type"), "the name of a family")
     inside.finished = True  # what it has is asked for below
@@ -129,6 +158,32 @@ def _with_defaults(half: Half, family: Any) -> Half:
         half.config.path, dict(half.config.values), family.defaults, family.newer, half.start
     )
     return half._replace(config=config)
+
+
+def _shared(config: Config, halves: list[Half]) -> list[Half]:
+    """The halves of a model whose decoder's stack has the encoder's weights: each tensor of the
+    one that the other lacks, under that one's name. Cross-attention is the decoder's own."""
+    source, target = halves
+    if source.kind != target.kind:
+        raise config.error(
+            _TIED, f"true is not built of {shown(source.kind)} and {shown(target.kind)}"
+        )
+    trunk = next(f for f in ENCODERS if source.kind in f.types).trunk
+    path = source.checkpoint.path
+    first, last = source.checkpoint.tensors, target.checkpoint.tensors
+    own = {trunk + name: t for name, t in first.items() if name.startswith(_OF_STACK)}
+    for name in sorted(own.keys() & last.keys()):
+        if not Checkpoint(path, {"a": own[name], "b": last[name]}).same("a", "b"):
+            raise PhasorError(
+                f"{path}: {target.start}{name} differs from {source.start}"
+                f"{name.removeprefix(trunk)}, and {_TIED} says that they are one"
+            )
+    theirs = {n.removeprefix(trunk): t for n, t in last.items() if n.startswith(trunk)}
+    theirs = {n: t for n, t in theirs.items() if n.startswith(_OF_STACK)}
+    return [
+        source._replace(checkpoint=Checkpoint(path, {**theirs, **first})),
+        target._replace(checkpoint=Checkpoint(path, {**own, **last})),
+    ]
 
 
 def _encoder(half: Half, name: str) -> Model:
@@ -285,6 +340,8 @@ def read(
     config.must("is_encoder_decoder", True)
     name = path.resolve().name
     halves = [_half(config, checkpoint, stack) for stack in encoder_decoder.STACKS]
+    if config.flag(_TIED, default=False):
+        halves = _shared(config, halves)
     source = _encoder(halves[0], name)
     target, trunk = _decoder(halves[1], name)
     first, last = source.descriptor, target.descriptor
@@ -294,7 +351,8 @@ def read(
     config.finish(_HARMLESS)
     d = _descriptor(first, last, ids, said)
     D.check(d)
-    model = Model(d, checkpoint, notes=notes)
+    tensors = dict(checkpoint.tensors)
+    model = Model(d, Checkpoint(checkpoint.path, tensors), notes=notes)
     parts: dict[int, list[Part]] = {}
     for half, one in zip(halves, (source, target)):
         kinds = len(first["kinds"]) if one is target else 0
@@ -309,6 +367,8 @@ def read(
             ]
             for key, found in one.parts.items()
         }
+        names = {part.name for found in one.parts.values() for part in found} | one.used.keys()
+        tensors |= {half.start + n: t for n, t in half.checkpoint.tensors.items() if n in names}
     width, start = d["decoder"]["width"], halves[1].start + trunk
     crossing = _CROSSINGS[halves[1].kind]
     model.fill(lambda slot: parts.get(slot.key) or _crossing_parts(slot, crossing, start, width))
@@ -322,7 +382,7 @@ def read(
 
 # ---- A decoder alone
 
-_ENDS = ("LMHeadModel", "ForCausalLM")  # of the classes
+_ENDS = ("LMHeadModel", "ForCausalLM", "BertGenerationDecoder")  # of the classes
 
 
 def is_alone(values: Mapping[str, Any]) -> bool:

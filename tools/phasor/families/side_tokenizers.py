@@ -111,6 +111,8 @@ def package(
             source["pair"] = info["pair"]
     folder = path if path.is_dir() else path.parent
     kind = str(configuration(folder).get("tokenizer_class") or "")
+    if kind.startswith("RoFormer"):
+        raise PhasorError(f"{kind} splits Chinese into words with a dictionary that no file has")
     place(kind, _codes(info["special"]), languages, descriptor)
     return {number: section}
 
