@@ -72,7 +72,7 @@ _NEUTRAL: dict[str, list] = settings("""
     is_causal                                 [true]
 """)
 _HARMLESS = words("""
-    is_llama_config transformers.js_config tokenizer_name model_max_length max_sequence_length
+    is_llama_config tokenizer_name model_max_length max_sequence_length
     layer_switch attention_softmax_in_fp32 scale_attention_softmax_in_fp32 max_window_layers
     cache_implementation
 """)

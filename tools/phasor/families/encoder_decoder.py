@@ -22,8 +22,7 @@ from phasor.values import words
 
 STACKS = ("encoder", "decoder")
 _HARMLESS = words("""
-    max_length_generation static_position_embeddings transformers.js_config
-    tokenizer_name model_max_length
+    max_length_generation static_position_embeddings tokenizer_name model_max_length
 """)
 _WORDS = {row.number: row.word for row in D.ACTIVATIONS}
 _LONGEST_PROMPT, _MOST_PROMPTS = 200, 64  # characters; tasks of a configuration
@@ -242,4 +241,16 @@ def _prompts(config: Config) -> str:
 
 def read(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> Model:
     """The model of a directory. PhasorError names the file and the field, or what is not built."""
-    return EncoderDecoder(family, config).build(path.resolve().name, checkpoint)
+    made = EncoderDecoder(family, config)
+    return made.build(path.resolve().name, _with_trunk(checkpoint, family))
+
+
+def _with_trunk(checkpoint: Checkpoint, family: Family) -> Checkpoint:
+    """With the beginning of the names that a class without an output leaves out."""
+    start, parts = "model.", ("shared.", "encoder.", "decoder.")
+    own = family.embeddings[0].startswith(start)
+    if not own or any(name.startswith(start) for name in checkpoint):
+        return checkpoint
+    names = {name: start * name.startswith(parts) + name for name in checkpoint}
+    tensors = {names[name]: stored for name, stored in checkpoint.tensors.items()}
+    return Checkpoint(checkpoint.path, tensors, checkpoint.notes)

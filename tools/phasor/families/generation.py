@@ -90,6 +90,8 @@ def read(
     where = config.path.parent / "generation_config.json"
     own = read_json(where) if where.is_file() else {}
     values = {**config.values, **{name: value for name, value in own.items() if value is not None}}
+    if encoded:
+        values["forced_bos_token_id"] = _first(config, own, where.is_file(), notes)
     both = Config(where if own else config.path, values)
     ids = _ids(both, vocabulary, notes, encoded)
     recommends = Config(where, own)
@@ -97,6 +99,31 @@ def read(
         known = {name: config.values[name] for name in _KNOWN if name in config.values}
         recommends = Config(config.path, known)
     return ids, _options(recommends, vocabulary, notes, ids, encoded)
+
+
+_FORCES = "force_bos_token_to_be_generated"  # BART's first name of forced_bos_token_id
+
+
+def _first(config: Config, own: dict[str, Any], alone: bool, notes: list[str]) -> Any:
+    """forced_bos_token_id. alone: of generation_config.json, which is there and then says it alone,
+    as transformers has it."""
+    name = "forced_bos_token_id"
+    forces = config.get(_FORCES) is not None and config.flag(_FORCES)
+    forced = config.get(name)
+    if alone:
+        if own.get(name) is None and (forces or forced is not None):
+            which = name if forced is not None else _FORCES
+            notes.append(f"config.json: {which}: left out, generation_config.json has no {name}")
+        return own.get(name)
+    if not forces:
+        return forced
+    start = config.get("bos_token_id")
+    if config.values.get("model_type") != "bart" or start is None or forced not in (None, start):
+        raise config.error(
+            _FORCES,
+            f"true, which versions of transformers read as they like; say {name} in its place",
+        )
+    return start
 
 
 def _ids(config: Config, vocabulary: int, notes: list[str], encoded: bool) -> dict[str, Any]:

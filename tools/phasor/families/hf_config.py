@@ -24,14 +24,16 @@ ACTIVATIONS = {name: row.number for row in D.ACTIVATIONS for name in row.configs
 _HARMLESS_BECAUSE: dict[str, str] = {
     "book-keeping: where the file comes from and who wrote it": """
         _name_or_path _commit_hash transformers_version model_type architectures finetuning_task
-        language directionality task_specific_params sentence_transformers
+        language directionality task_specific_params sentence_transformers name author license
+        unsloth_fixed unsloth_version transformers.js_config
         sbert_ce_default_activation_function""",
     "training: it drops values, draws the first weights or weighs the loss": """
         hidden_dropout_prob attention_probs_dropout_prob classifier_dropout
         classifier_dropout_prob initializer_range gradient_checkpointing tf_legacy_loss
         keys_to_ignore_at_inference problem_type""",
     "how the same numbers are computed, and in what they are kept": """
-        _attn_implementation attn_implementation use_flash_attn use_cache
+        _attn_implementation _attn_implementation_autoset attn_implementation use_flash_attn
+        _flash_attn_2_enabled use_cache
         chunk_size_feed_forward torchscript use_bfloat16 dtype torch_dtype""",
     "what a forward pass gives beside its result": """
         output_attentions output_hidden_states output_past output_scores return_dict

@@ -65,8 +65,29 @@ _SIZES = settings("""
 _HARMLESS = words("""
     num_hidden_layers dropout attention_dropout activation_dropout init_std encoder_layerdrop
     decoder_layerdrop classif_dropout classifier_dropout normalize_before normalize_embedding
-    add_final_layer_norm add_bias_logits extra_pos_embeddings save_step
+    add_final_layer_norm add_bias_logits extra_pos_embeddings save_step replacing_rate
+    student_encoder_layers student_decoder_layers kobart_version
 """)
+# What those configurations say of the order of norms, which each class has in its code.
+_ORDER = settings("""
+    do_blenderbot_90_layernorm  [false]
+    extra_layer_norm            [false]
+""")
+# Blenderbot has no norm of the embedding that the first of them could move.
+_BLENDERBOT_ORDER = {
+    **_ORDER,
+    **settings("""
+        do_blenderbot_90_layernorm  [true, false]
+        layernorm_variant           ["prelayernorm"]
+    """),
+}
+_SMALL_ORDER = {
+    **_ORDER,
+    **settings("""
+        do_blenderbot_90_layernorm  [true]
+        layernorm_variant           ["xlm"]
+    """),
+}
 
 
 def _bart(m: EncoderDecoder) -> None:
@@ -100,7 +121,7 @@ def _marian(m: EncoderDecoder) -> None:
 
 MARIAN = Family(
     ("marian",),
-    ("MarianMTModel",),
+    ("MarianMTModel", "MarianModel"),
     {
         **_names("sinusoid embed_positions"),
         "source.embedding": "model.encoder.embed_tokens.weight",
@@ -115,6 +136,7 @@ MARIAN = Family(
         final_norm  false
     """),
     harmless=_HARMLESS,
+    neutral=_ORDER,
     tokenizer="marian",
 )
 
@@ -132,13 +154,14 @@ _BART_KEYS = settings("""
 """)
 BART = Family(
     ("bart",),
-    ("BartForConditionalGeneration",),
+    ("BartForConditionalGeneration", "BartModel"),
     _names(_LEARNED),
     _EMBEDDINGS,
     _SIZES,
     _bart,
     _BART_KEYS,
     harmless=_HARMLESS,
+    neutral=_ORDER,
     tokenizer="package",
 )
 
@@ -156,7 +179,7 @@ BART_CLASSES = replace(
 # PLBART (Ahmad et al. 2021)
 PLBART = Family(
     ("plbart",),
-    ("PLBartForConditionalGeneration",),
+    ("PLBartForConditionalGeneration", "PLBartModel"),
     _names(_LEARNED),
     _EMBEDDINGS,
     settings(
@@ -176,6 +199,7 @@ PLBART = Family(
     _bart,
     _BART_KEYS,
     harmless=_HARMLESS,
+    neutral=_ORDER,
     tokenizer="plbart",
 )
 
@@ -186,33 +210,35 @@ _BEFORE = settings("""
 """)
 MBART = Family(
     ("mbart",),
-    ("MBartForConditionalGeneration",),
+    ("MBartForConditionalGeneration", "MBartModel"),
     _names(_LEARNED + "final_norm layer_norm"),
     _EMBEDDINGS,
     _SIZES,
     _bart,
     {**_BART_KEYS, **_BEFORE},
     harmless=_HARMLESS,
+    neutral=_ORDER,
     tokenizer="mbart",
 )
 
 # Pegasus (Zhang et al. 2020)
 PEGASUS = Family(
     ("pegasus",),
-    ("PegasusForConditionalGeneration",),
+    ("PegasusForConditionalGeneration", "PegasusModel"),
     _names("sinusoid embed_positions\nfinal_norm layer_norm"),
     _EMBEDDINGS,
     _SIZES,
     _bart,
     {"position": "sinusoidal-halves", **_BEFORE},
     harmless=_HARMLESS,
+    neutral=_ORDER,
     tokenizer="pegasus",
 )
 
 # Blenderbot (Roller et al. 2021)
 BLENDERBOT = Family(
     ("blenderbot",),
-    ("BlenderbotForConditionalGeneration",),
+    ("BlenderbotForConditionalGeneration", "BlenderbotModel"),
     _names("positions embed_positions\nfinal_norm layer_norm"),
     _EMBEDDINGS,
     settings(
@@ -232,6 +258,7 @@ BLENDERBOT = Family(
     _bart,
     {"position": "learned", **_BEFORE},
     harmless=_HARMLESS,
+    neutral=_BLENDERBOT_ORDER,
     tokenizer="package",
 )
 
@@ -248,7 +275,7 @@ def _blenderbot_small(m: EncoderDecoder) -> None:
 
 BLENDERBOT_SMALL = Family(
     ("blenderbot-small",),
-    ("BlenderbotSmallForConditionalGeneration",),
+    ("BlenderbotSmallForConditionalGeneration", "BlenderbotSmallModel"),
     _names(_LEARNED),
     _EMBEDDINGS,
     settings(
@@ -270,6 +297,7 @@ BLENDERBOT_SMALL = Family(
         final_norm  false
     """),
     harmless=_HARMLESS,
+    neutral=_SMALL_ORDER,
     tokenizer="blenderbot-small",
 )
 
@@ -292,7 +320,7 @@ def _m2m(m: EncoderDecoder) -> None:
 
 M2M100 = Family(
     ("m2m_100",),
-    ("M2M100ForConditionalGeneration",),
+    ("M2M100ForConditionalGeneration", "M2M100Model"),
     _names("final_norm layer_norm"),
     _EMBEDDINGS,
     settings(
@@ -308,6 +336,7 @@ M2M100 = Family(
     {"position": "sinusoidal-halves", **_BEFORE},
     without=("output_bias",),
     harmless=_HARMLESS,
+    neutral=_ORDER,
     unused=("model.*.embed_positions.weights",),
     tokenizer="package",
 )
@@ -431,6 +460,11 @@ T5_HARMLESS = words("""
     dropout_rate initializer_factor classifier_dropout n_positions num_hidden_layers
     output_past dense_act_fn
 """)
+# UMT5's tables of each layer.
+T5_NEUTRAL: dict[str, dict[str, list]] = {
+    **dict.fromkeys(("t5", "mt5"), {}),
+    "umt5": {"scalable_attention": [True]},
+}
 _T5_EMBEDDINGS = words("shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight")
 # That T5's first checkpoints have, and no line reads.
 _T5_UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
@@ -440,13 +474,14 @@ def _t5_family(kind: str, bias_layer: str, sizes: dict, scaled: tuple[bool, bool
     name = {"t5": "T5", "mt5": "MT5", "umt5": "UMT5"}[kind]
     return Family(
         (kind,),
-        (f"{name}ForConditionalGeneration",),
+        (f"{name}ForConditionalGeneration", f"{name}WithLMHeadModel", f"{name}Model"),
         _t5_names(bias_layer),
         _T5_EMBEDDINGS,
         sizes,
         _t5,
         _T5_KEYS,
         harmless=T5_HARMLESS,
+        neutral=T5_NEUTRAL[kind],
         unused=_T5_UNUSED,
         biased=False,
         scaled=scaled,

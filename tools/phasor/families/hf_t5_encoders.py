@@ -7,7 +7,7 @@ from phasor.errors import PhasorError
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import ACTIVATIONS
-from phasor.families.hf_encoder_decoders import MT5_SIZES, T5_HARMLESS, T5_SIZES
+from phasor.families.hf_encoder_decoders import MT5_SIZES, T5_HARMLESS, T5_NEUTRAL, T5_SIZES
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -29,6 +29,8 @@ def _t5(e: Encoder) -> None:
     c.must("is_encoder_decoder", True, False)
     kind = c.text("feed_forward_proj")
     gated = kind.startswith("gated-")
+    for name, wanted in T5_NEUTRAL[c.get("model_type")].items():
+        c.must(name, *wanted)
     c.must("is_gated_act", gated)
     c.must("dense_act_fn", "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-"))
     if gated:

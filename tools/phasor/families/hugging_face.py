@@ -50,6 +50,7 @@ from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS + NEWER_ONES
 FAMILIES = ENCODERS + ROTARY_ENCODERS + DEBERTA + T5_ENCODERS
+_EVERY = FAMILIES + DECODERS + TRANSLATORS + (joined.FAMILY,)
 _SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.
@@ -324,9 +325,17 @@ def _check_class(
     classes = [*family.classes]
     classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + end for c in classes for end in more]
     if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:
+        kin = [f for f in _EVERY if f is not family and set(f.types) & set(family.types)]
+        classes += [name for other in kin for name in _class_names(other)]
         raise config.error(
             "architectures", f"{shown(names)} is not built; there is {', '.join(classes)}"
         )
+
+
+def _class_names(family: Family | decoder.Family | encoder_decoder.Family) -> list[str]:
+    if isinstance(family, Family):
+        return [family.classes[0] + end for end in family.heads]
+    return [*family.classes]
 
 
 def _read_encoder_decoder(
@@ -447,12 +456,11 @@ def _family(
     where the model gives a vector."""
     kind, names = values.get("model_type"), values.get("architectures")
     refuse(where, values)
-    every = FAMILIES + DECODERS + TRANSLATORS + (joined.FAMILY,)
-    found = [family for family in every if kind in family.types]
+    found = [family for family in _EVERY if kind in family.types]
     if not found and "_class_name" in values:
         raise PhasorError(f"{where}: is a part of a pipeline of diffusers: not a model of text")
     if not found:
-        raise PhasorError(f"{where}: model_type: {_not_built(kind, every)}")
+        raise PhasorError(f"{where}: model_type: {_not_built(kind, _EVERY)}")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
     own = [f for f in found if name.startswith(f.classes) or (vector and isinstance(f, Family))]
     return own[0] if own else found[-1]
@@ -485,8 +493,7 @@ def _head(config: Config, family: Family) -> Head:
             return family.heads[names[0][len(start) :]]
     raise config.error(
         "architectures",
-        f"{printable(names[0])} is not built;"
-        f" there are {', '.join(family.classes[0] + end for end in family.heads)}",
+        f"{printable(names[0])} is not built; there are {', '.join(_class_names(family))}",
     )
 
 

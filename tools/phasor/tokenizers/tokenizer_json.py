@@ -449,8 +449,9 @@ def _from_fairseq(path: Path, config: dict) -> dict:
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
-        kind = config.get("tokenizer_class") or _json(folder / "config.json").get("tokenizer_class")
-        if path.name == "vocab.txt" or kind in FAIRSEQ_CLASSES:  # which read no tokenizer.json
+        if (
+            path.name == "vocab.txt" or config["tokenizer_class"] in FAIRSEQ_CLASSES
+        ):  # which read no tokenizer.json
             return _from_fairseq(folder / "vocab.txt", config)
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
@@ -491,12 +492,14 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
+    own = _json(folder / "config.json")
     config = {
-        "model_type": _json(folder / "config.json").get("model_type"),
+        "model_type": own.get("model_type"),
         **_json(folder / "special_tokens_map.json"),
         **_json(folder / "tokenizer_config.json"),
         **(options or {}),
     }
+    config["tokenizer_class"] = config.get("tokenizer_class") or own.get("tokenizer_class")
     spec = _read_spec(path, config)
     try:
         fields(
