@@ -255,7 +255,7 @@ TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.c
 C_SRC     := $(wildcard examples/c/*.c)
 # Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
 GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
-ifneq ($(filter %/test_generated.cpp %/test_threads.cpp,$(TEST_SRC)),)
+ifneq ($(filter %/test_generated.cpp %/test_roundings.cpp %/test_threads.cpp,$(TEST_SRC)),)
   TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp tests/cpp/long_run/*.cpp tests/cpp/threads/*.cpp)
 endif
 
