@@ -105,8 +105,8 @@ struct Quantised {
       v[i] = n > i * kLanes ? V::load(x + i * kLanes, n - i * kLanes) : V::set(0.0f);
     if (block != 0) rotate(v, block);
   }
-  // Inputs of a row that stay rotated from its first reading to its second, where the stack has room
-  // for them (quantised_stream takes more); a longer row is rotated twice.
+  // Inputs of a row that stay rotated from its first reading to its second, where the stack has
+  // room for them (quantised_stream takes more); a longer row is rotated twice.
   static constexpr size_t kKept = T::kStream ? 1536 : 0;
   static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                              size_t block) {
