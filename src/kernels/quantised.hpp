@@ -308,41 +308,36 @@ struct Quantised {
         acc[r][p] = Q::to_float(sum[0][r][p]) * (V::set(rows[r].scale[0]) * scales);
     }
   }
-  // One row by one panel: the scales of 64 groups, then the groups; or eight groups after each
-  // other.
+  // One row by one panel: the scales of 64 groups, or what eight groups share of them, then the
+  // groups.
   template <class Q>
   static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
                                         const unsigned char* plane,
                                         const unsigned char* const (&values)[1], size_t groups) {
     constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
-    alignas(64) float scales[kScales][kOf][kLanes];
+    using Kept = std::conditional_t<Q::kSupers, Super<L>[kScales / kSuper],
+                                    float[kScales][kOf][kLanes]>;
+    alignas(64) Kept kept;
     for (size_t first = 0; first < groups; first += kScales) {
       const size_t end = groups - first < kScales ? groups : first + kScales;
       V of[1][kOf];
-      for (size_t g = first; g < end; ++g) {
-        Q::scales(of[0], plane, g);
-        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(scales[g - first][i]);
+      for (size_t g = first; g < end; g += Q::kSupers ? kSuper : 1) {
+        if constexpr (Q::kSupers) {
+          kept[(g - first) / kSuper] = super_of<L>(plane, g);
+        } else {
+          Q::scales(of[0], plane, g);
+          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(kept[g - first][i]);
+        }
       }
       for (size_t g = first; g < end; ++g) {
         typename Q::Sum sum[1][1];
         sum_group<Q>(sum, row, values, g);
-        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i] = V::load(scales[g - first][i]);
-        add_group<Q>(acc, sum, row, g, of);
-      }
-    }
-  }
-  template <class Q>
-  static PHASOR_INLINE void supers_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
-                                        const unsigned char* plane,
-                                        const unsigned char* const (&values)[1], size_t groups) {
-    for (size_t first = 0; first < groups; first += kSuper) {
-      const Super<L> super = super_of<L>(plane, first);
-      const size_t end = groups - first < kSuper ? groups : first + kSuper;
-      for (size_t g = first; g < end; ++g) {
-        typename Q::Sum sum[1][1];
-        sum_group<Q>(sum, row, values, g);
-        V of[1][2];
-        PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) of[0][i] = super.at(g - first, i);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) {
+          if constexpr (Q::kSupers)
+            of[0][i] = kept[(g - first) / kSuper].at(g % kSuper, i);
+          else
+            of[0][i] = V::load(kept[g - first][i]);
+        }
         add_group<Q>(acc, sum, row, g, of);
       }
     }
@@ -359,10 +354,7 @@ struct Quantised {
       const unsigned char* values[1] = {w + plane};
       V acc[1][1];
       start_chains(acc);
-      if constexpr (Q::kSupers)
-        supers_tile<Q>(acc, row, w, values, groups);
-      else
-        stream_tile<Q>(acc, row, w, values, groups);
+      stream_tile<Q>(acc, row, w, values, groups);
       store_tile(out, acc, p * kLanes);
     }
   }
