@@ -1,6 +1,7 @@
 """Diverse beam search beside transformers' BeamSearchScorer and HammingDiversityLogitsProcessor,
-with the loop that its documentation gives around them: all outputs and their scores. (generate()
-itself has no groups any more in the pinned version.)"""
+with the loop that its documentation gives around them: all outputs in their order and their scores,
+also with the library's other processors, in the order in which generate() had them. (It has no
+groups any more in the pinned version.)"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from test_beam import NAMES, described, ours, seq2seq, some, weights_of
 beam_search = pytest.importorskip("transformers.generation.beam_search", reason="of version 4")
 BeamSearchScorer = beam_search.BeamSearchScorer
 Hamming = processors.HammingDiversityLogitsProcessor
-SCORE = 1e-4
+SCORE, NEAR = 1e-4, 1e-5
 START, PAD, END = 1, 1, 2
 CASES = [
     (4, 2, 0.5, 1.0, False, 12),
@@ -23,6 +24,29 @@ CASES = [
     (4, 4, 2.0, 1.0, True, 16),
     (8, 4, 0.7, 2.0, False, 9),
 ]
+_REPETITION = processors.RepetitionPenaltyLogitsProcessor
+_SUPPRESSED = [5, 6, 30, 31]
+# Processors behind that of diversity, and the flags that ask for the same.
+RULES = {
+    "repetition": ([_REPETITION(1.7)], ["--repeat-penalty", 1.7]),
+    "repetition below one": ([_REPETITION(0.6)], ["--repeat-penalty", 0.6]),
+    "n-grams": ([processors.NoRepeatNGramLogitsProcessor(2)], ["--no-repeat-ngram", 2]),
+    "repetition, no token twice": (
+        [_REPETITION(1.4), processors.NoRepeatNGramLogitsProcessor(1)],
+        ["--repeat-penalty", 1.4, "--no-repeat-ngram", 1],
+    ),
+    "renormalised": ([processors.LogitNormalization()], ["--renormalize", "yes"]),
+    "all, renormalised": (
+        [
+            _REPETITION(1.3),
+            processors.NoRepeatNGramLogitsProcessor(2),
+            processors.SuppressTokensLogitsProcessor(_SUPPRESSED),
+            processors.LogitNormalization(),
+        ],
+        ["--repeat-penalty", 1.3, "--no-repeat-ngram", 2, "--renormalize", "yes"]
+        + ["--suppress", ",".join(map(str, _SUPPRESSED))],
+    ),
+}
 
 
 @pytest.fixture(scope="module", params=["marian", "bart"])
@@ -35,7 +59,8 @@ def model(request, tmp_path_factory):
     return made, path
 
 
-def theirs(model, source, beams, groups, diversity, penalty, early, most):
+def theirs(model, source, case, rules=()):
+    beams, groups, diversity, penalty, early, most = case
     each = beams // groups
     scorer = BeamSearchScorer(
         batch_size=1,
@@ -61,6 +86,8 @@ def theirs(model, source, beams, groups, diversity, penalty, early, most):
                 own = slice(g * each, (g + 1) * each)
                 p = torch.log_softmax(logits[own], -1)
                 p = hamming(ids[own], p, current_tokens=tokens, beam_group_idx=g)
+                for rule in rules:
+                    p = rule(ids[own], p)
                 sums = (p + scores[own, None]).view(1, -1)
                 top, at = torch.topk(sums, 2 * each, dim=1, sorted=True)
                 vocabulary = logits.shape[-1]
@@ -99,24 +126,50 @@ def theirs(model, source, beams, groups, diversity, penalty, early, most):
     return done["sequence_scores"].tolist(), rows
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_outputs_and_scores_are_transformers(phasor, model, case):
+def in_order(scores: list[float], rows: list[list[int]]) -> list[list[list[int]]]:
+    """The outputs, best first; those whose scores are nearer than NEAR may change places, as the
+    same output of several groups does."""
+    out: list[list[list[int]]] = []
+    for i, row in enumerate(rows):
+        if i == 0 or scores[i - 1] - scores[i] > NEAR:
+            out.append([])
+        out[-1].append(row)
+    return [sorted(some) for some in out]
+
+
+def compare(phasor, model, case, lists, rules, *flags) -> list:
+    """What the program finds, which is what the library does."""
     made, path = model
     beams, groups, diversity, penalty, early, most = case
-    lists = some(53, 12, 4)
     options = dict(
         num_beams=beams, length_penalty=penalty, early_stopping=early, max_new_tokens=most
     )
     assert early in NAMES
-    got = ours(phasor, path, lists, options, "--groups", groups, "--diversity", diversity)
-    plain = ours(phasor, path, lists, options)
-    different = 0
+    asked = ["--groups", groups, "--diversity", diversity, *flags]
+    got = ours(phasor, path, lists, options, *asked)
     for source, (scores, rows) in zip(lists, got):
-        want_scores, want = theirs(made, source, beams, groups, diversity, penalty, early, most)
+        want_scores, want = theirs(made, source, case, rules)
         assert np.abs(np.subtract(scores, want_scores)).max() < SCORE, (source, scores, want_scores)
-        # outputs of equal scores, and the same one of several groups, may change places
-        if sorted(map(tuple, rows)) != sorted(map(tuple, want)):
-            different += 1
-            print(source, list(zip(want_scores, want)), list(zip(scores, rows)))
-    assert different <= 1
-    assert plain != got
+        said = (source, list(zip(want_scores, want)), list(zip(scores, rows)))
+        assert in_order(want_scores, rows) == in_order(want_scores, want), said
+    return got
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_and_scores_are_transformers(phasor, model, case):
+    lists = some(53, 24, 4)
+    got = compare(phasor, model, case, lists, [])
+    beams, _, _, penalty, early, most = case
+    options = dict(
+        num_beams=beams, length_penalty=penalty, early_stopping=early, max_new_tokens=most
+    )
+    assert ours(phasor, model[1], lists, options) != got
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[4]])
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_with_groups_are_transformers(phasor, model, rule, case):
+    rules, flags = RULES[rule]
+    lists = some(53, 12, 5)
+    got = compare(phasor, model, case, lists, rules, *flags)
+    assert got != compare(phasor, model, case, lists, []), "the rule changes nothing here"
