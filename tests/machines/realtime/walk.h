@@ -248,6 +248,7 @@ void walk_decoder(const Session& s, phasor_random* random) {
   phasor_hypothesis output{};
   output.struct_size = sizeof output;
   search.length_penalty = 0.6f;
+  search.renormalize = 1;
   search.no_repeat_ngram = 3;
   search.repetition_penalty = 1.1f;
   search.max_new = 12;
