@@ -12,14 +12,16 @@ namespace {
 
 const char* check(Tokenizer* t, SectionReader* s) {
   const uint32_t extra = s->u32(112);
-  if ((t->flags & kWordEnds) != 0 ? (t->flags & ~(kWordEnds | kMergeIndex)) != 0 : extra != 0)
+  const bool words = (t->flags & kWordEnds) != 0, bert = (t->flags & kBertWords) != 0;
+  if (words ? (t->flags & ~(kWordEnds | kBertWords | kMergeIndex)) != 0 : bert)
     return "BPE of words has flags of another kind";
+  if (extra != 0 && (!words || bert)) return "only BPE of words in passes has rows without an id";
   if (extra >= t->pieces) return "no piece has an id";
   t->ids = t->pieces - extra;
-  if ((t->flags & kWordEnds) != 0 && (t->unknown == kNoToken || t->unknown >= t->ids))
+  if (words && !bert && (t->unknown == kNoToken || t->unknown >= t->ids))
     return "BPE of words has no unknown piece with an id";
-  // a space that is escaped first becomes 3 bytes
-  if ((t->flags & kEscapeFirst) != 0 && t->expansion < sizeof kSpaceSymbol)
+  // a space that is escaped first becomes 3 bytes, and so does a byte that is not UTF-8 with BERT's
+  if (((t->flags & kEscapeFirst) != 0 || bert) && t->expansion < sizeof kSpaceSymbol)
     return "the normaliser's expansion is out of range";
   if (const char* const wrong = check_package(t, s, merges_bytes(*t, *s))) return wrong;
   return check_merges(*t);
@@ -33,6 +35,7 @@ uint64_t scratch(const Tokenizer&, uint64_t limit) {
 // UTF-8 stay.
 uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                    const unsigned char* text, size_t bytes) {
+  if ((t.flags & kBertWords) != 0) return normalize_bert(t, out, capacity, text, bytes);
   if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, capacity, text, bytes);
   Output output{out, capacity, 0, false};
   if ((t.flags & kAddDummyPrefix) != 0) output.put(kSpaceSymbol, sizeof kSpaceSymbol);
@@ -45,42 +48,46 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   return output.result();
 }
 
-// The bytes of the white space that a text begins with.
-uint32_t white_space(const Tokenizer& t, const unsigned char* text, size_t bytes) {
-  const Char c = char_at(text, bytes);
-  return c.code != kNoChar && (classes(t, c.code) & kSpace) != 0 ? c.bytes : 0;
-}
-
 // Words between white space; a word takes a line feed that is right behind it. A word's characters
-// are pieces, the last one with a space behind it.
+// are pieces, the last one with a space behind it. With BERT's words a sign of punctuation is one
+// of its own, line feeds are no more than white space, and merges go in no passes.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
   Word word(t, s.scratch + Alphabet::kScratch, s.limit);
-  const auto piece = [&t](const unsigned char* text, size_t bytes) {
+  const bool bert = (t.flags & kBertWords) != 0;
+  const auto add = [&t, &word](const unsigned char* text, size_t bytes) {
     const uint32_t id =
         find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
-    return id != kNoToken ? id : t.unknown;
+    const uint32_t symbol = id != kNoToken ? id : t.unknown;
+    if (symbol != kNoToken) word.add(symbol);
+  };
+  // where a word ends: classes of the character there
+  const auto cut = [&](size_t at) {
+    return at == s.bytes ? kSpace
+                         : classes(t, char_at(s.text + at, s.bytes - at).code) &
+                               (bert ? kSpace | kPunctuation : kSpace);
   };
   for (size_t at = 0; at < s.bytes;) {
     work();
-    if (const uint32_t bytes = white_space(t, s.text + at, s.bytes - at)) {
-      at += bytes;
+    const uint32_t bytes = char_at(s.text + at, s.bytes - at).bytes, own = cut(at);
+    const size_t next = at + bytes;
+    if ((own & kSpace) != 0) {
+      at = next;
       continue;
     }
-    const uint32_t bytes = char_at(s.text + at, s.bytes - at).bytes;
-    const size_t next = at + bytes;
-    const bool ends = next == s.bytes || white_space(t, s.text + next, s.bytes - next) > 0;
-    const bool line_feed = ends && next < s.bytes && s.text[next] == '\n';
-    if (!ends || line_feed) word.add(piece(s.text + at, bytes));
+    const bool ends = own != 0 || cut(next) != 0;
+    const bool line_feed = ends && !bert && next < s.bytes && s.text[next] == '\n';
+    if (!ends || line_feed) add(s.text + at, bytes);
     if (line_feed) {
-      word.add(piece(reinterpret_cast<const unsigned char*>("\n "), 2));
+      add(reinterpret_cast<const unsigned char*>("\n "), 2);
     } else if (ends) {
       unsigned char last[5];
       std::memcpy(last, s.text + at, bytes);
       last[bytes] = ' ';
-      word.add(piece(last, size_t{bytes} + 1));
+      add(last, size_t{bytes} + 1);
     }
     at = next + line_feed;
-    if (ends) word.finish_in_passes(out);
+    if (ends && bert) word.finish(out);
+    if (ends && !bert) word.finish_in_passes(out);
   }
 }
 
@@ -124,9 +131,11 @@ constexpr unsigned char kSpaceDue = 2;  // of past_start: a word has ended
 void decode_words(const Tokenizer& t, TextSink* sink, Row r) {
   Span text;
   if (!decoded(t, r, &text) || text.bytes == 0) return;
-  const bool ends = r.type() == PieceType::unknown || text.text[text.bytes - 1] == ' ';
+  const bool blank = text.text[text.bytes - 1] == ' ';
+  const bool whole = r.type() == PieceType::unknown && (t.flags & kBertWords) == 0;
+  const bool ends = whole || blank;
   if (sink->state.past_start == kSpaceDue) sink->space();
-  sink->put(text.text, text.bytes - (r.type() != PieceType::unknown && ends));
+  sink->put(text.text, text.bytes - (!whole && blank));
   sink->state.past_start = ends ? kSpaceDue : 1;
 }
 
@@ -149,7 +158,7 @@ extern constexpr TokenizerModel kCharBpe = [] {
   m.merges = true;
   m.must_have_unknown = false;
   m.flags = kAddDummyPrefix | kByteFallback | kFuseUnknown | kPrefixFirst | kEscapeFirst |
-            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex | kWordEnds;
+            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex | kWordEnds | kBertWords;
   m.other_number = true;
   m.types = kAllTypes;
   m.marks = kOfModel;

@@ -2,6 +2,8 @@
 // own headers only; never allocates.
 #include "normalizer.h"
 
+#include "chars.h"
+
 namespace phasor::pieces {
 bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, size_t bytes,
                 bool shortest, uint32_t root) {
@@ -37,6 +39,29 @@ bool normalizer_check(const unsigned char* trie, uint32_t units, uint32_t string
     if (has_value(unit) && !is_value(u32_at(trie, base))) return false;
   }
   return units > 0 && !is_value(u32_at(trie, 0));
+}
+
+uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                        const unsigned char* text, size_t bytes) {
+  Output output{out, capacity, 0, false};
+  for (size_t at = 0; at < bytes && !output.full;) {
+    const Char c = char_at(text + at, bytes - at);
+    const bool valid = c.code != kNoChar;
+    const uint32_t of = classes(t, valid ? c.code : 0xFFFD);
+    Span to = valid ? Span{text + at, c.bytes} : Span{kReplacement, sizeof kReplacement};
+    unsigned char parts[9];
+    at += c.bytes;
+    if ((of & kRemoved) != 0) continue;
+    Rule rule;
+    if ((of & kHangul) != 0 && c.code >= 0xAC00 && c.code <= 0xD7A3)
+      to = {parts, decompose_hangul(parts, c.code)};
+    else if (valid && match_rule(t, &rule, to.text, to.bytes, false))
+      to = {rule.text, rule.bytes};
+    if ((of & kPadded) != 0) output.put(kBlank, 1);
+    output.put(to);
+    if ((of & kPadded) != 0) output.put(kBlank, 1);
+  }
+  return output.result();
 }
 
 }  // namespace phasor::pieces

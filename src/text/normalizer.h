@@ -85,4 +85,8 @@ inline uint64_t normalize_not(const Tokenizer&, unsigned char* out, uint64_t cap
 uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                              const unsigned char* text, size_t bytes);
 
+// BERT's, a character at a time: what is removed, padded or decomposed is in the section's classes.
+uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                        const unsigned char* text, size_t bytes);
+
 }  // namespace phasor::pieces

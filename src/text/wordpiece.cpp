@@ -1,7 +1,7 @@
 // WordPiece (Schuster and Nakajima 2012; Devlin et al. 2018) as the tokenizers package does it:
-// BERT's normaliser, a character at a time; words between white space, each sign of punctuation one
-// of its own; then of each word the longest piece, and the longest that goes on from it. Includes
-// the tokenizer's own headers only; never allocates.
+// BERT's normaliser; words between white space, each sign of punctuation one of its own; then of
+// each word the longest piece, and the longest that goes on from it. Includes the tokenizer's own
+// headers only; never allocates.
 #include "chars.h"
 #include "normalizer.h"
 #include "package.h"
@@ -14,30 +14,6 @@ const char* check(Tokenizer* t, SectionReader* s) { return check_package(t, s, 0
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   // u32 ids of a word: no more than its characters
   return 4 * (t.word_chars < limit ? t.word_chars : limit);
-}
-
-// BERT's: what is removed, padded or decomposed is in the section's classes.
-uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                   const unsigned char* text, size_t bytes) {
-  Output output{out, capacity, 0, false};
-  for (size_t at = 0; at < bytes && !output.full;) {
-    const Char c = char_at(text + at, bytes - at);
-    const bool valid = c.code != kNoChar;
-    const uint32_t of = classes(t, valid ? c.code : 0xFFFD);
-    Span to = valid ? Span{text + at, c.bytes} : Span{kReplacement, sizeof kReplacement};
-    unsigned char parts[9];
-    at += c.bytes;
-    if ((of & kRemoved) != 0) continue;
-    Rule rule;
-    if ((of & kHangul) != 0 && c.code >= 0xAC00 && c.code <= 0xD7A3)
-      to = {parts, decompose_hangul(parts, c.code)};
-    else if (valid && match_rule(t, &rule, to.text, to.bytes, false))
-      to = {rule.text, rule.bytes};
-    if ((of & kPadded) != 0) output.put(kBlank, 1);
-    output.put(to);
-    if ((of & kPadded) != 0) output.put(kBlank, 1);
-  }
-  return output.result();
 }
 
 // The longest piece that goes on from `walk` with the text; its bytes go to `*length`. kNoToken
@@ -117,7 +93,7 @@ extern constexpr TokenizerModel kWordPiece = [] {
   m.marks = kAnyMarks;
   m.check = check;
   m.scratch = scratch;
-  m.normalize = normalize;
+  m.normalize = normalize_bert;
   m.encode = encode;
   m.decode = decode;
   return m;

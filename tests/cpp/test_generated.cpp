@@ -216,8 +216,8 @@ const TokenizerAxis kTokenizers[] = {
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
          pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
-         pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds,
-     false},
+         pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds | pieces::kBertWords,
+     true},
 };
 
 bool has_first_map(const TokenizerAxis& axis) {

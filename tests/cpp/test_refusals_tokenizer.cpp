@@ -587,13 +587,59 @@ TEST_CASE("refusals: BPE of words has rows without an id, and merges in passes")
   CHECK(decode(t, {5, 7, 4, 3, 0, 5, 1}) == "ab abb ? ab a");
   CHECK(decode(t, {3, 3}) == "b b");
   refuses(section, 4, kWordEnds | kFuseUnknown, "BPE of words has flags of another kind");
-  refuses(section, 4, 0, "BPE of words has flags of another kind");
+  refuses(section, 4, 0, "only BPE of words in passes has rows without an id");
   refuses(section, 112, 9, "no piece has an id");
   refuses(section, 112, 0xFFFFFFFF, "no piece has an id");
   refuses(section, 112, 2, "an added token's id is out of range");
   refuses(section, 12, kNoToken, "BPE of words has no unknown piece with an id");
   refuses(section, 12, 8, "BPE of words has no unknown piece with an id");
   refuses(section, 116, 1, "only WordPiece has a longest word and a prefix");
+}
+
+TEST_CASE("refusals: BPE of BERT's words has no rows without an id, and merges one by one") {
+  Parts p{};
+  p.model = ModelNumber::char_bpe;
+  p.expansion = 3;
+  p.unknown = 0;
+  p.flags = kWordEnds | kBertWords;
+  p.surface = "?";
+  p.pieces = {{"<u>", PieceType::unknown, 1}, {"a", PieceType::normal, 1},
+              {"b", PieceType::normal, 1},    {"b ", PieceType::normal, 1},
+              {"ab", PieceType::normal, 1},   {"ab ", PieceType::normal, 1},
+              {"aba", PieceType::normal, 1},  {"<m>", PieceType::control, 0},
+              {"abab", PieceType::normal, 1}, {"! ", PieceType::normal, 1}};
+  p.added = {{"<m>", 7, 0}};
+  for (int byte = 0; byte < 256; ++byte) append_u32(&p.model_data, kNoToken);
+  // (ab, a) is better than (a, b), and comes as soon as there is one
+  const std::uint32_t rows[][3] = {{1, 2, 1}, {1, 3, 2}, {4, 1, 0}, {4, 4, 3}};
+  for (const auto& merge : rows)
+    for (const std::uint32_t value : merge) append_u32(&p.model_data, value);
+  for (const std::uint32_t result : {6u, 4u, 5u, 8u}) append_u32(&p.model_data, result);
+  p.merges = 4;
+  set_map(&p, {{"A", "a"}});
+  p.runs = {
+      run(0, kRemoved),       run(1, 0),   run('\t', kSpace),    run('\v', 0),  run(' ', kSpace),
+      run('!', kPunctuation), run('"', 0), run(0x4E00, kPadded), run(0x4E01, 0)};
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "ab  b\tab") == Ids{5, 3, 5});
+  CHECK(encode(t, "ababb") == Ids{6, 2, 3});
+  CHECK(encode(t, "Ab!b!") == Ids{5, 9, 3, 9});
+  CHECK(encode(t, "ab\nb") == Ids{5, 3});  // a line feed is no more than white space
+  CHECK(encode(t, "a\u4E00b") == Ids{0, 0, 3});
+  CHECK(encode(t, std::string("a\0b", 3)) == Ids{5});
+  CHECK(encode(t, "<m>b\xFF") == Ids{7, 2, 0});
+  CHECK(encode(t, " \t") == Ids{});
+  CHECK(decode(t, {5, 7, 4, 3, 0, 5, 9, 1}) == "ab abb ?ab ! a");
+  refuses(section, 4, kBertWords, "BPE of words has flags of another kind");
+  refuses(section, 4, kBertWords | kWordEnds | kCutAtEach,
+          "BPE of words has flags of another kind");
+  refuses(section, 112, 1, "only BPE of words in passes has rows without an id");
+  refuses(section, 88, 2, "the normaliser's expansion is out of range");
+  p.unknown = kNoToken;
+  p.pieces[0].type = PieceType::normal;
+  const Bytes none = build(p);
+  CHECK(encode(open(none), "axb") == Ids{5});  // what is no piece is dropped, as by the package
 }
 
 TEST_CASE("refusals: a piece that is not of the model is no way to spell a text") {

@@ -25,6 +25,7 @@ from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
 from phasor.tokenizers import characters, listed  # noqa: E402
+from phasor.tokenizers.models import bert_bpe  # noqa: E402
 
 VERSION = 1
 # A chat model is a decoder of the family "rotary" with two sections that have no type.
@@ -327,6 +328,15 @@ def rows_of(section: bytes) -> int:
 def tokenizers() -> dict[str, bytes]:
     table = ["<pad>", "[UNK]", "\n", " ", *"abcdefgh\u00e9\u732b"]
     made = {"table": characters.build_characters_section(table, None)}
+    letters = ["<unk>", *"abc!", *(f"{c}</w>" for c in "abc!"), "ab", "ab</w>", "abc</w>"]
+    model = {"type": "BPE", "unk_token": "<unk>", "end_of_word_suffix": "</w>"}
+    model |= {"vocab": {piece: id_ for id_, piece in enumerate(letters)}}
+    model |= {"merges": ["a b", "a b</w>", "ab c</w>"]}
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    spec = {"model": model, "normalizer": {**bert, "strip_accents": None, "lowercase": True}}
+    spec |= {"added_tokens": [], "pre_tokenizer": {"type": "BertPreTokenizer"}}
+    spec |= {"decoder": {"type": "BPEDecoder", "suffix": "</w>"}}
+    made["bert-words"] = bert_bpe.from_json(spec)[0]
     return made | {name: (HERE / f"tokenizers/{name}.bin").read_bytes() for name in TOKENIZERS}
 
 

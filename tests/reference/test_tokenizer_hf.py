@@ -882,6 +882,67 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
         hf.build_hf_section(tmp_path)
 
 
+# ---- BPE of BERT's words
+
+
+def bert_words(folder: Path, unknown: str | None, special: bool, **options: bool) -> Tokenizer:
+    """As the first GPT has it: the last piece of a word ends in </w>."""
+    made = Tokenizer(models.BPE(unk_token=unknown, end_of_word_suffix="</w>"))
+    made.normalizer = normalizers.BertNormalizer(**options)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.BPEDecoder("</w>")
+    trainer = trainers.BpeTrainer(
+        vocab_size=900,
+        show_progress=False,
+        special_tokens=[unknown] if unknown else [],
+        end_of_word_suffix="</w>",
+    )
+    made.train_from_iterator(golden.sentences(), trainer)
+    spec = json.loads(made.to_str())
+    for token in spec["added_tokens"]:
+        token["special"] = special
+    made = Tokenizer.from_str(json.dumps(spec))
+    made.add_special_tokens(["[mask]"])
+    made.add_tokens(["the cat"])
+    return made
+
+
+@pytest.mark.parametrize("unknown, special", [("<unk>", True), ("<unk>", False), (None, True)])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_bpe_of_berts_words(driver, tmp_path, unknown, special, lowercase):
+    tokenizer = bert_words(tmp_path, unknown, special, lowercase=lowercase)
+    section = build(tokenizer, tmp_path, driver)
+    texts = [*make_hf.texts(), *random_texts(["[mask]", "the cat", "</w>", "<unk>"], 4000)]
+    assert len(texts) > 2000
+    compare(driver, tokenizer, section, texts)
+    compare_decoding(driver, tokenizer, section, random_sequences(tokenizer.get_vocab_size()))
+    compare(driver, tokenizer, section, part(UNICODE), decode=False)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(model=dict(end_of_word_suffix="</e>")), "model.end_of_word_suffix '</e>'"),
+        (dict(model=dict(fuse_unk=True)), "model.fuse_unk with end_of_word_suffix"),
+        (dict(model=dict(byte_fallback=True)), "model.byte_fallback with end_of_word_suffix"),
+        (dict(model=dict(ignore_merges=True)), "model.ignore_merges with end_of_word_suffix"),
+        (dict(model=dict(continuing_subword_prefix="##")), "model.continuing_subword_prefix"),
+        (dict(model=dict(vocab={"a ": 0}, merges=[])), "'a ' ends in a space"),
+        (dict(decoder=dict(type="BPEDecoder", suffix="</e>")), "decoder .*BPEDecoder"),
+        (dict(decoder=None), "decoder"),
+        (dict(normalizer=dict(type="NFKC")), "normalizer NFKC with BPE"),
+        (dict(pre_tokenizer=dict(type="Whitespace")), "model.end_of_word_suffix"),
+    ],
+)
+def test_what_is_not_understood_of_bpe_of_berts_words(tmp_path, change, message):
+    spec = json.loads(bert_words(tmp_path, None, True).to_str())
+    spec["added_tokens"] = []
+    for name, value in change.items():
+        spec[name] = {**spec[name], **value} if name == "model" else value
+    with pytest.raises(pt.TokenizerError, match=message):
+        section_of(tmp_path, spec)
+
+
 # ---- What is refused
 
 

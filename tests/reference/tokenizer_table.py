@@ -154,7 +154,8 @@ def _of_package(tokenizer: tokenizers.Tokenizer, folder: Path) -> Case:
     level = '"type": "ByteLevel"' in json.dumps(spec["pre_tokenizer"])
     whole = level and set(package.ALPHABET) <= set(spec["model"]["vocab"])
     prefix = '"add_prefix_space": true' in json.dumps(spec["pre_tokenizer"])
-    replaced = spec["model"]["type"] in ("WordPiece", "Unigram")
+    words = spec["model"].get("end_of_word_suffix") == "</w>" and not level
+    replaced = words or spec["model"]["type"] in ("WordPiece", "Unigram")
     return Case(
         lambda: build_hf_section(folder / "tokenizer.json")[0],
         lambda lines: [one.ids for one in tokenizer.encode_batch(lines, add_special_tokens=False)],

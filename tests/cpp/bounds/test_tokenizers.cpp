@@ -387,6 +387,22 @@ TEST_CASE("bounds: words whose merges go in passes") {
                  [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
 }
 
+TEST_CASE("bounds: BERT's words whose pieces end in a space") {
+  Parts p = packaged(ModelNumber::char_bpe, phasor::pieces::kWordEnds | phasor::pieces::kBertWords);
+  p.expansion = 3;
+  p.pieces.push_back({"aa", PieceType::normal, 1});
+  const auto aa = static_cast<std::uint32_t>(p.pieces.size() - 1);
+  p.pieces.push_back({"a ", PieceType::normal, 1});
+  for (const std::uint32_t value : {1u, 1u, 0u, aa}) append_u32(&p.model_data, value);
+  p.merges = 1;
+  p.runs = {run(0, 0), run(' ', 1), run('!', 16), run('"', 0)};
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  for (const std::string unit : {"a", "a ", "!", "a!", "\xFF", " ", "b"})
+    check_growth("BERT's words, " + unit, 4096,
+                 [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
+}
+
 TEST_CASE("bounds: what would take longer is refused") {
   Parts p = letters(ModelNumber::unigram, PieceType::normal);
   p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, bits(-1.0f)});

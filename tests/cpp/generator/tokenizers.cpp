@@ -478,12 +478,12 @@ Section char_bpe(Choices* c, ModelNumber model) {
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kFuseUnknown | pieces::kPrefixFirst |
                              pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
                              pieces::kCutAtEach | pieces::kMergeIndex);
-  const bool words = c->chance(25);
+  const bool words = c->chance(40), bert = words && c->chance(50);
   if (words)
-    s.flags = pieces::kWordEnds | (s.flags & pieces::kMergeIndex);
+    s.flags = pieces::kWordEnds | (s.flags & pieces::kMergeIndex) | (bert ? pieces::kBertWords : 0);
   else if (c->chance(50))
     s.flags |= pieces::kByteFallback;
-  if (words || c->chance(70)) {
+  if ((words && !bert) || c->chance(70)) {
     s.unknown = 0;
     texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   }
@@ -505,12 +505,13 @@ Section char_bpe(Choices* c, ModelNumber model) {
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
-  if (words) {
+  if (words && !bert) {
     std::size_t last = 0;  // of the added tokens' ids, which are ids
     for (const Added& a : s.added) last = std::max(last, std::size_t{a.id});
     s.word_chars = std::min(c->below(4), static_cast<uint32_t>(s.pieces.size() - 1 - last));
   }
   s.expansion = (s.flags & pieces::kEscapeFirst) != 0 ? 3 : c->of({1u, 3u});
+  if (bert) set_rules(c, &s, 3);
   return s;
 }
 

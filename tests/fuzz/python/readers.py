@@ -55,6 +55,7 @@ READERS = {
         "tokenizers/merges.py",
         "tokenizers/vocabulary.py",
         "tokenizers/section.py",
+        "tokenizers/models/bert_bpe.py",
         "tokenizers/models/byte_bpe.py",
         "tokenizers/models/char_bpe.py",
         "tokenizers/models/metaspace.py",

@@ -73,7 +73,8 @@ def put_unknown(section: PackageSection, model: dict, as_bytes: Callable[[str], 
     section.put_unknown(section.vocabulary.of_model[unknown], unknown, as_bytes)
 
 
-def model_of(spec: dict) -> dict:
+def model_of(spec: dict, suffix: str = "") -> dict:
+    """The model's fields. suffix: what ends a word's last piece, where that is built."""
     model = fields(
         spec["model"],
         "model",
@@ -90,7 +91,7 @@ def model_of(spec: dict) -> dict:
         ),
     )
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-        if model.get(name):
+        if model.get(name) and (name != "end_of_word_suffix" or model[name] != suffix):
             refuse(f"model.{name} {model[name]!r}")
     return model
 

@@ -13,6 +13,7 @@ from phasor.tokenizers.merges import (
     put_unknown,
 )
 from phasor.tokenizers.model import Model
+from phasor.tokenizers.models import bert_bpe
 from phasor.tokenizers.section import LONGEST_PIECE, NO_ID
 from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 
@@ -109,7 +110,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
 
 
 def takes(spec: dict) -> bool:
-    return not is_byte_level(spec) and not is_metaspace(spec)
+    return not (bert_bpe.takes(spec) or is_byte_level(spec) or is_metaspace(spec))
 
 
 MODEL = Model(7, "bpe", json_type="BPE", takes=takes, from_json=from_json)

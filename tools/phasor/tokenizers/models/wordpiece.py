@@ -77,6 +77,15 @@ class BertNormalizer:
             refuse("a vocabulary with several combining characters that strip_accents reorders")
 
 
+def normalizer_of(spec: dict) -> BertNormalizer:
+    """The normaliser of a tokenizer.json whose words are BERT's."""
+    normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
+    for step in normalizers:
+        if step.get("type") != "BertNormalizer" or len(normalizers) > 1:
+            refuse(f"normalizer {step.get('type')} with {spec['model'].get('type')}")
+    return BertNormalizer(normalizers[0] if normalizers else None)
+
+
 def _clean_up(text: str) -> str:
     """The clean-up of the package's WordPiece decoder, which sees one token at a time."""
     for before, after in (
@@ -129,14 +138,10 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
         "model",
         ("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"),
     )
-    normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
-    for step in normalizers:
-        if step.get("type") != "BertNormalizer" or len(normalizers) > 1:
-            refuse(f"normalizer {step.get('type')} with WordPiece")
     pre_tokenizers = types_of(spec, "pre_tokenizer", "pretokenizers")
     if pre_tokenizers != ["BertPreTokenizer"]:
         refuse(f"pre_tokenizer {pre_tokenizers} with WordPiece")
-    normalizer = BertNormalizer(normalizers[0] if normalizers else None)
+    normalizer = normalizer_of(spec)
     vocabulary = Vocabulary(member(model, "vocab", "model"), spec["added_tokens"])
     normalizer.check_order(vocabulary.texts.values())
 
@@ -149,6 +154,14 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     section.put_unknown(vocabulary.of_model[model["unk_token"]], model["unk_token"], str.encode)
     section.prefix = model["continuing_subword_prefix"].encode()
     section.word_chars = member(model, "max_input_chars_per_word", "model")
+    put_normalizer(section, normalizer)
+    rows = section.pieces(str.encode, _marks(spec.get("decoder")))
+    return section.bytes(rows), vocabulary, section.unknown
+
+
+def put_normalizer(section: PackageSection, normalizer: BertNormalizer) -> None:
+    """The map of characters, the classes of words and of the normaliser, the added tokens."""
+    vocabulary = section.vocabulary
     put_map(section, *build_map(normalizer.replaced))
     bits = {"space": SPACE, "punctuation": PUNCTUATION, **vocabulary.word_class()}
     for wanted, name, bit in (
@@ -160,8 +173,6 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     hangul = [(HANGUL, of_ranges([(0xAC00, 0xD7A3)]))]
     section.runs = class_runs(bits, hangul if normalizer.strip else [])
     section.added = vocabulary.rows(normalizer)
-    rows = section.pieces(str.encode, _marks(spec.get("decoder")))
-    return section.bytes(rows), vocabulary, section.unknown
 
 
 MODEL = Model(4, "wordpiece", json_type="WordPiece", from_json=from_json)
