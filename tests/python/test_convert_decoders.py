@@ -470,7 +470,7 @@ def test_an_architecture_that_is_not_built(llama, capsys, more, what):
 
 
 def test_a_field_of_every_refusal_has_a_value_that_says_nothing():
-    for _, fields, absent in hf_config._REFUSED:
+    for _, fields, absent, _ in hf_config._REFUSED:
         hf_config.refuse("config.json", {name: value for name in fields for value in absent})
 
 

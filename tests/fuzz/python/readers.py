@@ -32,6 +32,7 @@ READERS = {
         "families/encoder_decoder.py",
         "families/hf_decoders.py",
         "families/hf_decoders_more.py",
+        "families/hf_decoders_newer.py",
         "families/hf_encoders.py",
         "families/hf_rotary_encoders.py",
         "families/hf_deberta.py",

@@ -67,29 +67,40 @@ NEUTRAL: dict[str, list] = settings("""
 """)
 
 
-# What is not built at all, and the fields that tell it, with the values that say it is not there.
-_REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
+_DENSE = "take a model of docs/families.md"
+_TEXT = "its language model by itself can be converted, where it is published so"
+# What is not built at all, and the fields that tell it, with the values that say it is not there;
+# what to do.
+_REFUSED: tuple[tuple[str, tuple[str, ...], tuple, str], ...] = (
     (
         "a mixture of experts",
         words("""
             num_local_experts num_experts n_routed_experts moe_num_experts num_experts_per_tok
         """),
         (None, 0, 1),
+        "take a dense model of docs/families.md",
     ),
-    ("latent attention", ("kv_lora_rank",), (None, 0)),
-    ("a model with streams of residuals side by side", ("altup_num_inputs",), (None, 0, 1)),
-    ("a model with an embedding for each layer", ("hidden_size_per_layer_input",), (None, 0)),
+    ("latent attention", ("kv_lora_rank",), (None, 0), _DENSE),
+    ("a model with streams of residuals side by side", ("altup_num_inputs",), (None, 0, 1), _DENSE),
+    (
+        "a model with an embedding for each layer",
+        ("hidden_size_per_layer_input",),
+        (None, 0),
+        _DENSE,
+    ),
     (
         "a state-space layer",
         words("state_size ssm_cfg mamba_d_state mamba_d_ssm ssm_state_size"),
         (None, 0),
+        _DENSE,
     ),
-    ("a model with a part for pictures", ("vision_config", "vision_tower"), (None,)),
-    ("a model with a part for sound", ("audio_config",), (None,)),
+    ("a model with a part for pictures", ("vision_config", "vision_tower"), (None,), _TEXT),
+    ("a model with a part for sound", ("audio_config",), (None,), _TEXT),
     (
         "linear or recurrent attention",
         words("attention_hidden_size linear_num_value_heads lru_width rwkv_version"),
         (None,),
+        _DENSE,
     ),
 )
 
@@ -99,12 +110,12 @@ NEWER = 5  # the version of transformers that changed the names and some default
 
 def refuse(where: Path, values: Mapping[str, Any]) -> None:
     """PhasorError for an architecture that is not built, in one line."""
-    for what, fields, absent in _REFUSED:
+    for what, fields, absent, instead in _REFUSED:
         for name in fields:
             if not any(same(values.get(name), value) for value in absent):
                 kind = shown(values.get("model_type"))
                 raise PhasorError(
-                    f"{where}: model_type: {kind} is {what} ({name}), which is not built"
+                    f"{where}: model_type: {kind} is {what} ({name}), which is not built: {instead}"
                 )
 
 
