@@ -1,17 +1,23 @@
-"""--expect with PyTorch as the user's model: torch.nn.Transformer inside of a class, in float32."""
+"""--expect with PyTorch as the user's model: torch.nn.Transformer inside of a class, and classes of
+transformers with their directories, in float32."""
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from described import RIGHT, right
 
 from phasor import convert
+from phasor import vectors as V
 from phasor.errors import PhasorError
+from phasor.expect import AUTHOR
+from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32
 
 WIDTH = 16
@@ -47,10 +53,12 @@ class Translator(torch.nn.Module):
         masked: bool = True,
         tied: str = "",
         times: float = 0.0,
+        gain: float = 1.0,
+        flat: bool = True,
         **how: object,
     ) -> None:
         super().__init__()
-        self.masked = masked
+        self.masked, self.gain = masked, gain
         self.src_tok_emb = torch.nn.Embedding(33, WIDTH)
         self.tgt_tok_emb = torch.nn.Embedding(33, WIDTH)
         self.transformer = torch.nn.Transformer(
@@ -60,7 +68,8 @@ class Translator(torch.nn.Module):
             for module in self.modules():
                 if isinstance(module, torch.nn.MultiheadAttention):
                     module.__class__, module.times = Attention, times
-        self.generator = torch.nn.Linear(WIDTH, 33)
+        self.generator = torch.nn.Linear(WIDTH, 33, bias=flat)
+        self.bias = None if flat else torch.nn.Parameter(torch.randn(1, 33))
         if tied:
             self.generator.weight = getattr(self, tied).weight
         rates = base ** (-torch.arange(0, WIDTH, 2) / WIDTH)
@@ -71,7 +80,9 @@ class Translator(torch.nn.Module):
         x = self.src_tok_emb(source) * math.sqrt(WIDTH) + self.table[: source.shape[1]]
         y = self.tgt_tok_emb(target) * math.sqrt(WIDTH) + self.table[: target.shape[1]]
         mask = torch.nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        return self.generator(self.transformer(x, y, tgt_mask=mask if self.masked else None))
+        states = self.transformer(x, y, tgt_mask=mask if self.masked else None)
+        logits = self.generator(states)
+        return self.gain * (logits if self.bias is None else logits + self.bias)
 
 
 def converted(folder: Path, model: torch.nn.Module, description: str = RIGHT) -> None:
@@ -106,17 +117,134 @@ def converted(folder: Path, model: torch.nn.Module, description: str = RIGHT) ->
 
 
 TIED = right('output = "target-embedding"')
+BIAS = '[names]\noutput_bias = "bias"\n'
+DESCRIBED = {
+    "as it is": (RIGHT, {}),
+    "scores multiplied by one": (RIGHT, {"times": 1.0}),
+    "tied": (TIED, {"tied": "tgt_tok_emb"}),
+    "sinusoids from position 1": (right("position_offset = 1"), {"offset": 1}),
+    "a bias in a row": (RIGHT + BIAS, {"flat": False}),
+    "a bias in a row, scaled": (right("output_scale = 0.5") + BIAS, {"flat": False, "gain": 0.5}),
+    "logits over the root of the width": (
+        right('output_scale = "inverse_sqrt_width"'),
+        {"gain": WIDTH**-0.5},
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "description, how",
-    [(RIGHT, {}), (RIGHT, {"times": 1.0}), (TIED, {"tied": "tgt_tok_emb"})],
-    ids=str,
-)
+@pytest.mark.parametrize("description, how", DESCRIBED.values(), ids=list(DESCRIBED))
 def test_the_model_that_was_described(tmp_path, description, how):
     torch.manual_seed(3)
     converted(tmp_path, Translator(**how), description)
     assert (tmp_path / "m.phasor").is_file()
+
+
+# ---- Directories of Hugging Face
+
+_SIZES = {
+    "vocab_size": 41,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 30,
+}
+IDS = np.random.default_rng(2).integers(4, 41, (3, 9))
+
+
+def directory(folder: Path, name: str, **more: object) -> torch.nn.Module:
+    """A random model in FOLDER/m."""
+    torch.manual_seed(5)
+    kind = getattr(transformers, name)
+    model = kind(kind.config_class(**_SIZES, **more, attn_implementation="eager")).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn_like(p) * 0.4 + (p.dim() == 1))
+    model.save_pretrained(folder / "m")
+    return model
+
+
+def change(folder: Path, **fields: object) -> None:
+    where = folder / "m" / "config.json"
+    where.write_text(json.dumps({**json.loads(where.read_text()), **fields}))
+
+
+def expected(folder: Path, capsys, **arrays: torch.Tensor | np.ndarray) -> str:
+    """The line of a conversion that stops; "" where the file is there, with these as its proof."""
+    np.savez(folder / "expect.npz", ids=IDS, **{k: np.asarray(v) for k, v in arrays.items()})
+    out = folder / "m.phasor"
+    words = [folder / "m", "-o", out, "--quiet", "--expect", folder / "expect.npz"]
+    status = convert.main([str(word) for word in words])
+    said = capsys.readouterr().err
+    assert out.exists() == (status == 0)
+    if status:
+        return said
+    file = PhasorFile(out)
+    stored = V.read(file.section(VECTORS), file.descriptor)
+    assert stored.author == AUTHOR and len(stored.vectors) == len(IDS)
+    out.unlink()
+    return ""
+
+
+@pytest.mark.parametrize(
+    "name, output, more, other",
+    [
+        ("BertModel", "last_hidden_state", {}, {"hidden_act": "gelu_new"}),
+        ("BertForMaskedLM", "logits", {}, {"hidden_act": "gelu_new"}),
+        ("LlamaForCausalLM", "logits", {}, {"rope_theta": 500.0}),
+    ],
+)
+def test_hidden_states_of_a_directory(tmp_path, capsys, name, output, more, other):
+    with torch.no_grad():
+        out = directory(tmp_path, name, **more)(torch.tensor(IDS), output_hidden_states=True)
+    arrays = {output: out[output], "hidden": torch.stack(out.hidden_states)}
+    assert expected(tmp_path, capsys, **arrays) == ""
+    change(tmp_path, **other)
+    line = expected(tmp_path, capsys, **arrays)
+    row = int(name.startswith("Llama"))  # position 0 is turned by nothing
+    assert f"expect.npz: input 0, row {row}: the model that was described gives" in line
+    assert line.endswith("; the hidden states differ from layer 0 on\n"), line
+
+
+def test_vectors_whose_positions_see_all(tmp_path, capsys):
+    """As GTE-Qwen2's own code gives them, which the library's class does not: without is_causal in
+    config.json there is no file."""
+    model = directory(tmp_path, "Qwen2Model", num_key_value_heads=2)
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
+    (tmp_path / "m" / "modules.json").write_text(
+        json.dumps(
+            [
+                {"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+                for i, (kind, path) in enumerate(modules)
+            ]
+        )
+    )
+    (tmp_path / "m" / "1_Pooling").mkdir()
+    (tmp_path / "m" / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
+
+    def pooled(**how: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            states = model(torch.tensor(IDS), **how).last_hidden_state
+        return torch.nn.functional.normalize(states[:, -1], dim=-1)
+
+    count, length = IDS.shape
+    looking_back = pooled()
+    seeing_all = pooled(attention_mask=torch.zeros(count, 1, length, length))
+    different = "expect.npz: input 0, row 0: the model that was described gives something else"
+    assert expected(tmp_path, capsys, pooled=looking_back) == ""
+    assert different in expected(tmp_path, capsys, pooled=seeing_all)
+    change(tmp_path, auto_map={"AutoModel": "modeling_qwen.Qwen2Model"})
+    assert "config.json: auto_map: " in expected(tmp_path, capsys, pooled=seeing_all)
+    change(tmp_path, auto_map=None, is_causal=False)
+    assert expected(tmp_path, capsys, pooled=seeing_all) == ""
+    assert different in expected(tmp_path, capsys, pooled=looking_back)
+
+
+def test_classes_of_a_directory(tmp_path, capsys):
+    with torch.no_grad():
+        out = directory(tmp_path, "BertForSequenceClassification", num_labels=3)(torch.tensor(IDS))
+    assert expected(tmp_path, capsys, logits=out.logits) == ""
+    assert "something else" in expected(tmp_path, capsys, logits=out.logits.roll(1, -1))
 
 
 # What the user's model is, against what the description says; the hidden states differ from there.
