@@ -25,6 +25,7 @@ SIZES = settings("""
     type_vocab_size          2
     layer_norm_eps           1e-12
     position_embedding_type  "absolute"
+    pad_token_id             0
 """)
 POOLER = ("pooler.*",)
 
@@ -275,7 +276,7 @@ MPNET = Family(
         "ForQuestionAnswering": SPANS,
         "ForMultipleChoice": choice("mpnet.pooler.dense"),
     },
-    {**SIZES, "vocab_size": 30527},
+    {**SIZES, "vocab_size": 30527, "pad_token_id": 1},
     adapt=_mpnet,
     wordpiece=True,
 )

@@ -190,6 +190,7 @@ MODERNBERT = Family(
     },
     settings("""
         vocab_size                  50368
+        pad_token_id                50283
         hidden_size                 768
         intermediate_size           1152
         num_hidden_layers           22
