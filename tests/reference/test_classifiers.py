@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import test_families_decoders as decoders
 import tokenizers
 import torch
 import transformers
@@ -160,6 +161,54 @@ def test_padding_behind_a_text_is_not_looked_at(classifier, phasor):
     if not classifier.tokens and classifier.pad is not None:
         assert np.array_equal(ours[0], ours[1]) and np.array_equal(ours[0], ours[2])
         assert not np.array_equal(ours[0], ours[3])
+
+
+def class_of(case: decoders.Case) -> str | None:
+    """The case's class with classes, where transformers has one. Gemma 3's without a part for
+    pictures has another name, which is refused."""
+    start = case.model.removesuffix("ForCausalLM").removesuffix("LMHeadModel")
+    ends = (SEQUENCE, TOKENS) if start != "Gemma3" else ()
+    return next((start + end for end in ends if hasattr(transformers, start + end)), None)
+
+
+EVERY = [case for case in decoders.CASES if class_of(case)]
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda c: c.name)
+def test_every_decoder(case, tmp_path):
+    config = {**case.config, "num_labels": 3, "pad_token_id": 0}
+    kind = getattr(transformers, class_of(case))
+    net = decoders.randomised(kind, config, len(case.name)).eval()
+    net.save_pretrained(tmp_path / "m")
+    model, sections = convert.read_source(tmp_path / "m", None, [])
+    convert.convert(model, tmp_path / "m.phasor", F32, sections, None, quiet=True)
+    reference, rng = Reference(PhasorFile(tmp_path / "m.phasor")), np.random.default_rng(5)
+    for length in (1, 2, 9, 40):
+        ids = rng.integers(1, decoders.VOCABULARY, length)
+        with torch.no_grad():
+            theirs = net(torch.tensor(ids)[None]).logits[0].numpy()
+        ours = reference.output(reference.encode(ids))
+        assert near(ours.reshape(theirs.shape), theirs)
+
+
+def test_how_many_families_have_classes():
+    families = {case.model for case in EVERY}
+    assert len(families) >= 33 and {"MptForCausalLM", "OpenAIGPTLMHeadModel"} <= families
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_classes_as_q4(seed, tmp_path, phasor, capsys):
+    """Of two logits that are nearly one the rounding may be more than their distance: the file's
+    own vectors pass nonetheless."""
+    torch.manual_seed(seed)
+    sizes = {**_NO_GROUPS, "hidden_size": 32, "intermediate_size": 64, "num_labels": 2}
+    kind = transformers.BertForSequenceClassification
+    net = kind(transformers.BertConfig(**sizes, initializer_range=(0.02, 0.2, 1.0)[seed % 3]))
+    net.save_pretrained(tmp_path / "m")
+    out = tmp_path / "m.phasor"
+    words = [tmp_path / "m", "-o", out, "--type", "q4", "--quiet", "--phasor", phasor]
+    assert convert.main([str(word) for word in words]) == 0, capsys.readouterr().err
+    subprocess.run([phasor, "verify", out], check=True, stdout=subprocess.DEVNULL)
 
 
 WORDS = "<unk> </s> <s> how many people live in a town bread is made of flour".split()
