@@ -34,6 +34,7 @@ _NOT_DRAWN = set(
     pruned_heads _experts_implementation _experts_implementation_internal
     """.split()
 )
+_ALSO = ("rope_scaling", "rope_parameters", "tie_word_embeddings")  # fields of all classes
 _WIDTHS = ("hidden_size", "d_model", "n_embd")
 _HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads"),
@@ -131,8 +132,10 @@ def value(rng: random.Random, name: str, default: Any, config: dict[str, Any]) -
     return rng.choice((None, True, False, 1, 2, 0.5, 4.0))
 
 
-def sizes(rng: random.Random, config: dict[str, Any]) -> None:
-    """Odd widths, heads and layers, in place of those of the base that it names."""
+def sizes(rng: random.Random, config: dict[str, Any]) -> list[str]:
+    """Odd widths, heads and layers, in place of those of the base that it names; which are others
+    now."""
+    before = copy.deepcopy(config)
     heads = rng.choice((1, 2, 3, 4, 6))
     width = heads * rng.choice((4, 6, 8, 10, 16))
     for name in (n for n in config if config[n] is not None):
@@ -150,6 +153,7 @@ def sizes(rng: random.Random, config: dict[str, Any]) -> None:
             config[name] = rng.choice((4, 6, 10, 16))
         elif name in ("embedding_size", "word_embed_proj_dim"):
             config[name] = rng.choice((width, 20))
+    return [name for name in config if config[name] != before[name]]
 
 
 def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], list[str]]:
@@ -159,11 +163,11 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     defaults = getattr(transformers, model).config_class().to_dict()
     config, changed = copy.deepcopy(base), []
     if rng.random() < 0.6:
-        sizes(rng, config)
+        changed += sizes(rng, config)
     shared = transformers.PretrainedConfig().to_dict()
     own = sorted(key for key in defaults if key not in shared and key not in _NOT_DRAWN)
-    own += [key for key in ("rope_scaling", "rope_parameters") if key in defaults]
-    others = sorted(key for key in shared if key not in _NOT_DRAWN)
+    own += [key for key in _ALSO if key in defaults]
+    others = sorted(key for key in shared if key not in _NOT_DRAWN and key not in _ALSO)
     keys = rng.sample(own, min(len(own), rng.choice((0, 1, 1, 2, 2, 3, 4, 6))))
     keys += rng.sample(others, rng.choice((0, 0, 0, 1, 1, 2)) if keys else 1)
     for key in keys:

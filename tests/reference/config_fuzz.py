@@ -1,10 +1,11 @@
 """Random configurations of every family against transformers 4 and 5 (config_draws.py): what is
-converted gives the library's outputs, or is refused by a line that names a key.
+converted gives the library's outputs, or is refused by a line that names a key which was drawn.
 
     config_fuzz.py [--count N] [--first N] [--families llama,bert] [--versions 4.57] [--write]
 
-prints a row for each family and version, then what is wrong; --write puts the table into
-docs/families.md. test_config_fuzz.py runs a few of each.
+draws of each family and version until N were made by the library (at most _MOST_TRIED times as
+many), and prints a row for each, then what is wrong; --write puts the table into docs/families.md.
+test_config_fuzz.py runs a few of each.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ TOLERANCE = 1e-5  # of the outputs' range
 NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
 VERSIONS = ("4.57", "5.x")
 _AT_ONCE = 20  # models of a family that lie in a folder
+_MOST_TRIED = 8  # for each that is to be made
 
 
 def bases(version: str = VERSIONS[0]) -> dict[str, list]:
@@ -66,7 +68,8 @@ def bases(version: str = VERSIONS[0]) -> dict[str, list]:
 
 @dataclass
 class Result:
-    """Of one configuration: not made, refused, unnamed, short, wrong, or equal."""
+    """Of one configuration: not made, refused (the line names what was drawn), elsewhere (it names
+    another key or a tensor), unnamed, short, wrong, or equal."""
 
     what: str
     line: str = ""
@@ -104,7 +107,11 @@ def checked(folder: Path, draw: dict[str, Any]) -> Result:
         if any(name.is_file() for name in folder.glob("*.safetensors")):
             known |= set(open_checkpoint(folder))  # a line of tensors names them
         words |= {part for word in words for part in word.split(".")}
-        return Result("refused" if words & known else "unnamed", str(error), draw)
+        drawn = set(draw["changed"]).union(
+            *(keys_of(draw["config"][name]) for name in draw["changed"])
+        )
+        what = "refused" if words & drawn else "elsewhere" if words & known else "unnamed"
+        return Result(what, str(error), draw)
 
 
 def compared(reference: Reference, outputs: Any) -> tuple[str, str]:
@@ -168,30 +175,47 @@ def results(version: str, of: dict[str, list], first: int, count: int) -> Iterab
                 yield checked(out / f"{family}-{n}", told)
 
 
-KINDS = ("equal", "refused", "not made", "short", "unnamed", "wrong")
+def until_made(version: str, of: dict[str, list], first: int, count: int) -> Iterable[Result]:
+    """Of each family until `count` were made by the library."""
+    left, last = dict.fromkeys(of, count), first + count * _MOST_TRIED
+    while first < last and (wanted := {name: of[name] for name in of if left[name]}):
+        at_once = min(_AT_ONCE, last - first)
+        for result in results(version, wanted, first, at_once):
+            family = result.draw["family"]
+            if left[family]:
+                left[family] -= result.what != "not made"
+                yield result
+        first += at_once
+    for family, missing in left.items():
+        if missing:
+            print(f"{version} {family}: {missing} fewer were made", flush=True)
+
+
+KINDS = ("equal", "refused", "not made", "short", "elsewhere", "unnamed", "wrong")
 
 
 TABLE = Table(
     "config_fuzz.py",
-    "| family | configurations | equal | refused by the key | by another line | not made by"
-    " transformers | wrong |\n|---|---:|---:|---:|---:|---:|---:|\n",
+    "| family | made by transformers | equal | too short | refused by what was drawn | by another"
+    " key | by another line | not made | wrong |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
 )
 
 
 def table_rows(counts: Counter) -> list[str]:
-    """A row a family, both versions together; what could not be compared is left out."""
+    """A row a family, both versions together."""
     out, total = [], Counter()
     for family in sorted({family for family, *_ in counts}):
         n = Counter()
         for (of, _, what), count in counts.items():
-            n[what] += count if of == family and what != "short" else 0
+            n[what] += count if of == family else 0
         total += n
         out.append(_row(family, n))
     return [*out, _row("all", total)]
 
 
 def _row(name: str, n: Counter) -> str:
-    numbers = (n.total(), *(n[w] for w in ("equal", "refused", "unnamed", "not made", "wrong")))
+    shown = ("equal", "short", "refused", "elsewhere", "unnamed", "not made", "wrong")
+    numbers = (n.total() - n["not made"], *(n[what] for what in shown))
     return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |\n"
 
 
@@ -202,24 +226,24 @@ def main() -> int:
     parser.add_argument("--families", default="")
     parser.add_argument("--versions", default=",".join(VERSIONS))
     parser.add_argument("--write", action="store_true", help="the table of docs/families.md")
-    parser.add_argument("--show", default="wrong,unnamed", help="results that are printed")
+    parser.add_argument(
+        "--show", default="wrong,unnamed,elsewhere", help="results that are printed"
+    )
     args = parser.parse_args()
     chosen = args.families.split(",") if args.families else list(bases(VERSIONS[-1]))
     counts: Counter = Counter()
-    for first in range(args.first, args.first + args.count, _AT_ONCE):
-        count = min(_AT_ONCE, args.first + args.count - first)
-        for version in args.versions.split(","):
-            found = {f: of for f, of in bases(version).items() if f in chosen}
-            for result in results(version, found, first, count):
-                counts[result.draw["family"], version, result.what] += 1
-                if result.what in args.show.split(","):
-                    print(f"{version} {result}", flush=True)
+    for version in args.versions.split(","):
+        found = {f: of for f, of in bases(version).items() if f in chosen}
+        for result in until_made(version, found, args.first, args.count):
+            counts[result.draw["family"], version, result.what] += 1
+            if result.what in args.show.split(","):
+                print(f"{version} {result}", flush=True)
     rows = {(family, version) for family, version, _ in counts}
-    print(f"{'family':24} version " + " ".join(f"{kind:>8}" for kind in KINDS))
+    print(f"{'family':24} version " + " ".join(f"{kind:>9}" for kind in KINDS))
     for row in sorted(rows):
-        print(f"{row[0]:24} {row[1]:7} " + " ".join(f"{counts[*row, kind]:8}" for kind in KINDS))
+        print(f"{row[0]:24} {row[1]:7} " + " ".join(f"{counts[*row, kind]:9}" for kind in KINDS))
     total = [sum(counts[*row, kind] for row in rows) for kind in KINDS]
-    print(f"{'all':32} " + " ".join(f"{n:8}" for n in total))
+    print(f"{'all':32} " + " ".join(f"{n:9}" for n in total))
     if args.write:
         TABLE.write(table_rows(counts))
     return int(total[-1] > 0)
