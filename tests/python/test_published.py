@@ -529,3 +529,25 @@ def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
         lines = [str(error)]
     assert lines and all("missing" in line for line in lines[:1]), lines[:3]
     assert not any("config.json" in line for line in lines), lines[:3]
+
+
+@pytest.mark.parametrize(
+    "file, values, line",
+    [
+        ("added_tokens.json", {"<s>": 0}, ""),
+        ("added_tokens.json", {"<pad>": 2}, "the added token '<pad>' is not one of its pieces"),
+        ("special_tokens_map.json", {"additional_special_tokens": ["<x>"]}, "'<x>' is not one of"),
+    ],
+)
+def test_added_tokens_beside_a_decoders_model(file, values, line, tmp_path, monkeypatch):
+    """A SentencePiece model splits a text at its own pieces alone."""
+    proto = {"pieces": [(b"<s>", 0.0, 3), (b"a", 0.0, 1)]}
+    monkeypatch.setattr(hugging_face, "read_model_proto", lambda data: proto)
+    (tmp_path / "tokenizer.model").write_bytes(b"of the patch")
+    (tmp_path / file).write_text(json.dumps(values))
+    source = hugging_face.Source(None, tmp_path, None)
+    if not line:
+        source._check_added(tmp_path / "tokenizer.model")
+        return
+    with pytest.raises(PhasorError, match=line):
+        source._check_added(tmp_path / "tokenizer.model")

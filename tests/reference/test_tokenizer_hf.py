@@ -596,6 +596,140 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
         assert (info["pair_segment"], info["mask"], info["unknown"], info["pad"]) == (0, 4, 3, 1)
 
 
+def _flags(text: str, **more: bool) -> dict:
+    flags = ("lstrip", "rstrip", "normalized", "single_word")
+    return {"content": text, **dict.fromkeys(flags, False), **more}
+
+
+# Added tokens of a directory without tokenizer.json; n: the number of its pieces.
+ADDED = {
+    "a list": lambda n: {"added_tokens.json": {"<x0>": n, "<x1>": n + 1}},
+    "codet5": lambda n: {
+        "added_tokens.json": {"<x1>": n, "<x0>": n + 1},
+        "special_tokens_map.json": {
+            "additional_special_tokens": [_flags("<x1>", lstrip=True), _flags("<x0>", lstrip=True)]
+        },
+    },
+    "names alone": lambda n: {"special_tokens_map.json": {"additional_special_tokens": ["<x1>"]}},
+    "in the configuration": lambda n: {
+        "tokenizer_config.json": {"additional_special_tokens": ["<x1>", "<x0>"]}
+    },
+    "a table": lambda n: {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {
+                str(n): _flags("<x0>", special=False, rstrip=True),
+                str(n + 1): _flags("<x1>", special=True, single_word=True),
+            },
+            "additional_special_tokens": ["<x1>"],
+        },
+        "added_tokens.json": {"<x2>": n},
+    },
+    "a table and a name": lambda n: {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {str(n): _flags("<x0>", special=False, normalized=True)},
+            "additional_special_tokens": ["<x1>"],
+        },
+    },
+    "a padding": lambda n: {
+        "added_tokens.json": {"<x0>": n},
+        "special_tokens_map.json": {"pad_token": "<x0>"},
+    },
+    "a padding without an id": lambda n: {"special_tokens_map.json": {"pad_token": "<x0>"}},
+    "a mask that leaves spaces": lambda n: {
+        "special_tokens_map.json": {"mask_token": _flags("<mask>")}
+    },
+}
+_X = ["<x0>", "<x1>", "<x2>", "<X0>", " <x1>  ", "a<x0>b"]
+
+
+@pytest.mark.parametrize("kind", ["Roberta", "Bart", "GPT2", "Bert", "XLMRoberta"])
+@pytest.mark.parametrize("name", ADDED)
+def test_added_tokens_beside_a_vocabulary(tmp_path, name, kind):
+    """As the class has them that transformers makes of these files."""
+    transformers = pytest.importorskip("transformers")
+    if kind != "Bert" and kind != "XLMRoberta":
+        special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+        special = ["<|endoftext|>"] if kind == "GPT2" else special
+        trained = Tokenizer(models.BPE())
+        trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trained.train_from_iterator(
+            golden.sentences()[:200],
+            trainers.BpeTrainer(
+                vocab_size=400,
+                special_tokens=special,
+                initial_alphabet=alphabet,
+                show_progress=False,
+            ),
+        )
+        trained.model.save(str(tmp_path))
+        count = trained.get_vocab_size()
+    elif kind == "Bert":
+        if "mask" in name:
+            pytest.skip("its mask has another text")
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        pieces = [*special, *"abcdefghijklmnopqrstuvwxyz<>0123", *(f"##{c}" for c in "abcxyz")]
+        (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+        count = len(pieces)
+    else:
+        if "padding" in name:
+            pytest.skip("its pieces have a padding")
+        nmt_nfkc(tmp_path)
+        (tmp_path / "nmt.model").rename(tmp_path / "sentencepiece.bpe.model")
+        count = 602
+    files = {"tokenizer_config.json": {}, **ADDED[name](count)}
+    files["tokenizer_config.json"]["tokenizer_class"] = f"{kind}Tokenizer"
+    for file, values in files.items():
+        (tmp_path / file).write_text(json.dumps(values))
+    tokenizer = getattr(transformers, f"{kind}TokenizerFast").from_pretrained(tmp_path)
+    section, info = hf.build_hf_section(tmp_path)
+    assert info["pieces"] == len(tokenizer)
+    assert info["pad"] == tokenizer.pad_token_id
+    tokenizer.save_pretrained(tmp_path / "again")
+    theirs = json.loads((tmp_path / "again" / "tokenizer.json").read_text())
+    config = {**files["tokenizer_config.json"], **files.get("special_tokens_map.json", {})}
+    ours = hf._read_spec(tmp_path, config)
+    for token in ours["added_tokens"] + theirs["added_tokens"]:
+        if not theirs["normalizer"] or token["content"] == "<mask>":  # then nothing is
+            token["normalized"] = False
+    assert sorted(ours["added_tokens"], key=lambda t: t["id"]) == theirs["added_tokens"]
+    if theirs["model"]["type"] != "Unigram":
+        assert ours["model"]["vocab"] == theirs["model"]["vocab"]
+    if kind in ("Roberta", "GPT2"):
+        slow = getattr(transformers, f"{kind}Tokenizer").from_pretrained(tmp_path)
+        for line in _X:
+            assert slow(line).input_ids == tokenizer(line).input_ids
+
+
+@pytest.mark.parametrize(
+    "files, line",
+    [
+        ({"added_tokens.json": {"<x0>": 402}}, "'<x0>' has the id 402"),
+        ({"added_tokens.json": {"<x0>": "1"}}, "added_tokens.json: '<x0>' has the id '1'"),
+        ({"added_tokens.json": {"<x0>": 7, "<x1>": 7}}, "'<x1>' has the id 7"),
+        ({"tokenizer_config.json": {"added_tokens_decoder": [1]}}, "expected a table of tokens"),
+        ({"tokenizer_config.json": {"added_tokens_decoder": {"x": {}}}}, "'x', expected an id"),
+        (
+            {"tokenizer_config.json": {"added_tokens_decoder": {"400": {"content": 3}}}},
+            "expected a text",
+        ),
+        ({"special_tokens_map.json": {"additional_special_tokens": "x"}}, "expected a list"),
+        ({"special_tokens_map.json": {"additional_special_tokens": [{"lstrip": 1}]}}, "a text"),
+    ],
+)
+def test_added_tokens_that_are_refused(files, line, tmp_path):
+    letters = sorted(byte_bpe(["a"], 256).get_vocab())[:256]
+    (tmp_path / "vocab.json").write_text(
+        json.dumps({text: i for i, text in enumerate([*letters, "<|endoftext|>"])})
+    )
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    files = {"config.json": {"tokenizer_class": "GPT2Tokenizer"}, **files}
+    for name, values in files.items():
+        (tmp_path / name).write_text(json.dumps(values))
+    with pytest.raises(pt.TokenizerError, match=line):
+        hf.build_hf_section(tmp_path)
+
+
 # ---- Unigram with Metaspace
 
 

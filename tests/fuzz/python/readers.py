@@ -50,6 +50,7 @@ READERS = {
     "marian": ("families/marian.py", "checkpoints/npz.py", "tokenizers/marian.py"),
     "tokenizer-json": (
         "tokenizers/tokenizer_json.py",
+        "tokenizers/added.py",
         "tokenizers/json_parts.py",
         "tokenizers/pre_tokenizers.py",
         "tokenizers/classes.py",

@@ -42,10 +42,12 @@ from phasor.families.hf_encoders import FAMILIES as ENCODERS
 from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
 from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
-from phasor.files import read_json
+from phasor.families.side_tokenizers import configuration
+from phasor.files import read_bytes, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.tokenizers import tokenizer_json
+from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS + NEWER_ONES
@@ -164,6 +166,7 @@ class Source(NamedTuple):
     def describe_sentencepiece(self, path: Path) -> None:
         """What tokenizer_config.json says of the ids around a text."""
         where = path.parent / "tokenizer_config.json"
+        self._check_added(path)
         config = Config(
             where,
             read_json(where) if where.is_file() else {},
@@ -178,6 +181,26 @@ class Source(NamedTuple):
                 if not ids:
                     raise config.error(flag, "true, and no configuration has the id")
                 side[place] = ids
+
+    def _check_added(self, path: Path) -> None:
+        """PhasorError for an added token that is not a piece of the model: nothing would split a
+        text at it."""
+        config = configuration(path.parent)
+        pieces = {
+            text.decode(errors="replace")
+            for text, _, _ in read_model_proto(read_bytes(path))["pieces"]
+        }
+        more = config.get("additional_special_tokens")
+        for token in [
+            *config.get("added_tokens_decoder", {}).values(),
+            *(more if isinstance(more, list) else []),
+        ]:
+            text = token.get("content") if isinstance(token, dict) else token
+            if text not in pieces:
+                raise PhasorError(
+                    f"the added token {shown(text)} is not one of its pieces; save it as"
+                    " tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+                )
 
     def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
         """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of

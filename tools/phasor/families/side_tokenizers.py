@@ -12,7 +12,7 @@ from phasor.errors import PhasorError, printable, shown
 from phasor.files import parse_json, read_bytes, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from phasor.tokenizers import listed, numbered, tokenizer_json
+from phasor.tokenizers import added, listed, numbered, tokenizer_json
 from phasor.tokenizers.section import id_count
 from phasor.values import words
 
@@ -27,12 +27,15 @@ class Languages(NamedTuple):
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says, and special_tokens_map.json where it does not."""
+    """What tokenizer_config.json says, and special_tokens_map.json and added_tokens.json where it
+    does not."""
     out: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():
             said = read_json(folder / name)
             out.update((key, value) for key, value in said.items() if value is not None)
+    if more := added.listed(folder, out):
+        out["added_tokens_decoder"] = {str(id_): token for id_, token in more.items()}
     return out
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
+from phasor.tokenizers.added import added_tokens
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
 from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
@@ -213,6 +214,7 @@ _USUAL = {
 
 
 _JSON_BYTES = 128 << 20
+_STRIPS = ("lstrip", "rstrip", "single_word", "normalized")
 
 
 def _json(path: Path) -> dict:
@@ -234,25 +236,36 @@ def _special_ids(
     return {**out, "unknown": named if unknown is None else unknown}
 
 
+def _named(
+    config: dict, name: str, text: str, vocabulary: dict[str, int], lstrip: bool = False
+) -> dict:
+    """A special token that has a name. lstrip: of the class, where only its text is said."""
+    said = config.get(f"{name}_token")
+    flags = {flag: said.get(flag) for flag in _STRIPS} if isinstance(said, dict) else {}
+    made = {flag: value for flag, value in flags.items() if isinstance(value, bool)}
+    return special_token(text, vocabulary.get(text, -1), **(made or {"lstrip": lstrip}))
+
+
 def _from_vocab_txt(path: Path, config: dict) -> dict:
     """What transformers' conversion of a BERT vocabulary gives."""
     lines = read_text(path).split("\n")
     vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
     names = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-    names = {name: _token(config, name) or usual for name, usual in names.items()}
+    usual = dict(names)
+    names = {name: _token(config, name) or text for name, text in names.items()}
     for name in ("unk", "cls", "sep"):
         if names[name] not in vocabulary:
             raise TokenizerError(
                 f"{path.name}: the {name} token {names[name]!r} is not in the vocabulary"
             )
-    added = [
-        special_token(text, vocabulary[text])
-        for text in dict.fromkeys(names.values())
-        if text in vocabulary
+    named = [
+        _named(config, name, text, vocabulary)
+        for name, text in names.items()
+        if text in vocabulary or text != usual[name]
     ]
     cls, sep = ([names[name], vocabulary[names[name]]] for name in ("cls", "sep"))
     return {
-        "added_tokens": added,
+        "added_tokens": added_tokens(path.parent, config, vocabulary, named),
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
@@ -290,14 +303,15 @@ def _from_merges(folder: Path, config: dict) -> dict:
         **names,
         **{name: text for name in _USUAL if (text := _token(config, name)) is not None},
     }
-    for name, text in names.items():
-        if text not in vocabulary:
-            raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
-    mask = names.get("mask")
-    added = [
-        special_token(text, vocabulary[text], lstrip=text == mask)
-        for text in dict.fromkeys(names.values())
+    named = [
+        _named(config, name, text, vocabulary, lstrip=name == "mask")
+        for name, text in names.items()
     ]
+    added = added_tokens(folder, config, vocabulary, named)
+    ids = {**vocabulary, **{token["content"]: token["id"] for token in added}}
+    for name, text in names.items():
+        if text not in vocabulary and _token(config, name) is None:
+            raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
     around_text = None
     if config.get("add_bos_token"):  # OPT
         bos, piece = names["bos"], {"Sequence": {"id": "A", "type_id": 0}}
@@ -306,9 +320,9 @@ def _from_merges(folder: Path, config: dict) -> dict:
             "type": "TemplateProcessing",
             "single": [begin, piece],
             "pair": [begin, piece, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {bos: {"id": bos, "ids": [vocabulary[bos]], "tokens": [bos]}},
+            "special_tokens": {bos: {"id": bos, "ids": [ids[bos]], "tokens": [bos]}},
         }
-    around = {name: [names[name], vocabulary[names[name]]] for name in ("sep", "cls") if roberta}
+    around = {name: [names[name], ids[names[name]]] for name in ("sep", "cls") if roberta}
     return {
         "added_tokens": added,
         "pre_tokenizer": {
@@ -348,6 +362,12 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     for text in ("<s>", "</s>", "<unk>", "<pad>"):
         added[text] = special_token(text, ids[text])
     added["<mask>"] = special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
+    if isinstance(config.get("mask_token"), dict):
+        added["<mask>"] = _named(config, "mask", "<mask>", ids)
+    for name in _USUAL:
+        said = _token(config, name)
+        if said is not None and said not in ids:
+            raise TokenizerError(f"{path.name}: the {name} token {said!r} is not one of its pieces")
     normalizers = [
         {"type": "Strip", "strip_left": False, "strip_right": True},
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META},
@@ -362,7 +382,7 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
         )
     words = {"type": "Metaspace", "replacement": META, "prepend_scheme": "always", "split": True}
     return {
-        "added_tokens": list(added.values()),
+        "added_tokens": added_tokens(path.parent, config, ids, added.values()),
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": words,
         "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
@@ -426,6 +446,8 @@ def _from_fairseq(path: Path, config: dict) -> dict:
     more = config.get("added_tokens_decoder") or {}
     if not isinstance(more, dict):
         raise TokenizerError("added_tokens_decoder: expected a table")
+    if config.get("additional_special_tokens"):
+        refuse("additional_special_tokens with bpe.codes")
     found = fairseq.read_dictionary(path, path.parent / "bpe.codes")
     special = {text: id_ for id_, text in enumerate(fairseq.FIRST)}
     special["<mask>"] = 4 + len(found.tokens)

@@ -1,0 +1,87 @@
+"""The added tokens of a directory without tokenizer.json, as transformers puts them together: those
+of added_tokens_decoder (tokenizer_config.json) or, where nothing says it, of added_tokens.json; the
+special tokens by their names; and additional_special_tokens. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+from phasor.errors import shown
+from phasor.files import read_json
+from phasor.tokenizers.section import TokenizerError
+from phasor.tokenizers.vocabulary import special_token
+
+_FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
+_MOST = 1 << 20  # tokens
+_DECODER, _MORE = "added_tokens_decoder", "additional_special_tokens"
+
+
+def _token(where: str, token: Any, id_: int, special: bool) -> dict:
+    """A token of tokenizer.json, from a text or a table with its flags."""
+    table = token if isinstance(token, dict) else {"content": token}
+    text, given = table.get("content"), {name: table.get(name) for name in (*_FLAGS, "special")}
+    flags = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(text, str) or not all(isinstance(value, bool) for value in flags.values()):
+        raise TokenizerError(f"{where}: {shown(token)}, expected a text, or a table with content")
+    special = special or flags.pop("special", False)
+    return special_token(text, id_, **{"normalized": False, **flags, "special": special})
+
+
+def listed(folder: Path, config: Mapping[str, Any]) -> dict[int, Any]:
+    """The tokens that the files give an id, by it."""
+    given = config.get(_DECODER)
+    path = folder / "added_tokens.json"
+    if given is not None:
+        if not isinstance(given, dict) or len(given) > _MOST:
+            raise TokenizerError(f"{_DECODER}: expected a table of tokens by their ids")
+        for id_ in given:
+            if not (id_.isascii() and id_.isdigit() and len(id_) < 9):
+                raise TokenizerError(f"{_DECODER}: {shown(id_)}, expected an id")
+        return {int(id_): token for id_, token in given.items()}
+    out: dict[int, Any] = {}
+    for text, id_ in (read_json(path) if path.is_file() else {}).items():
+        if type(id_) is not int or not 0 <= id_ < 1 << 24 or id_ in out:
+            raise TokenizerError(f"added_tokens.json: {shown(text)} has the id {shown(id_)}")
+        out[id_] = {"content": text}
+    return out
+
+
+def added_tokens(
+    folder: Path,
+    config: Mapping[str, Any],
+    vocabulary: Mapping[str, int],
+    named: Iterable[dict],
+) -> list[dict]:
+    """The added tokens of a tokenizer.json by their ids. named: those of the class, with an id
+    below 0 where the vocabulary has none."""
+    more = config.get(_MORE) or []
+    if not isinstance(more, list) or len(more) > _MOST:
+        raise TokenizerError(f"{_MORE}: {shown(more)}, expected a list")
+    tables = config.get(_DECODER) is not None
+    out: dict[str, dict] = {}
+    for id_, token in listed(folder, config).items():
+        where = _DECODER if tables else "added_tokens.json"
+        made = _token(where, token, id_, False)
+        if made["content"] in out:
+            raise TokenizerError(f"{where}: {shown(made['content'])} is there twice")
+        out[made["content"]] = made
+        if not tables:
+            made["normalized"] = True
+    following = max([len(vocabulary) - 1, *(token["id"] for token in out.values())]) + 1
+    behind = [(token, not tables) for token in named]
+    for token in more:
+        made = _token(_MORE, token, -1, True)
+        made["id"] = vocabulary.get(made["content"], -1)
+        behind.append((made, isinstance(token, dict)))
+    for token, flags in behind:  # flags: count more than those of the table
+        text = token["content"]
+        if text in out:
+            own = token if flags or not tables else out[text]
+            out[text] = {**own, "id": out[text]["id"], "special": True}
+            continue
+        if token["id"] < 0:
+            token, following = {**token, "id": following}, following + 1
+        out[text] = token
+    return sorted(out.values(), key=lambda token: token["id"])
