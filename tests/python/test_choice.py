@@ -117,6 +117,15 @@ def test_the_file_is_what_the_chosen_flags_make(
     assert file.entries[R.TARGET << 24 | R.EMBEDDING].type == L.Q8
 
 
+@pytest.mark.parametrize("kind", ["q8r", "q8rh", "q8r-auto"])
+def test_q8r_alone_says_what_else_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture, kind: str
+) -> None:
+    small(tmp_path, "made.phasor", "--type", kind)
+    hint = "--type q8rh rotates them, q8r-auto measures and chooses"
+    assert (hint in capsys.readouterr().err) == (kind == "q8r")
+
+
 def test_a_text_is_read_with_the_models_tokenizer(
     tmp_path: Path, phasor: Path, capsys: pytest.CaptureFixture
 ) -> None:

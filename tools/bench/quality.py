@@ -1,8 +1,9 @@
-"""What each type costs: size, perplexity or BLEU, and the largest difference of a logit, as a
-table; beside llama.cpp's types of the same size.
+"""What each type costs: size, and perplexity, the cosine of vectors or BLEU, as a table; beside
+llama.cpp's types of the same size.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
         [--divergence] [--gguf f32.gguf] [--types q8,q8r] [--threads N]
+    quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
 MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types.
@@ -10,7 +11,10 @@ Perplexity is llama.cpp's, over the first windows of the text, and its baseline 
 --divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
 over all of these windows, and the standard errors of both over the windows. --gguf: the same
 weights in F32 as GGUF; llama.cpp (package cyllama) makes its types of it, all matrices of one type,
-and reads the same ids. BLEU needs the package sacrebleu.
+and reads the same ids. An encoder of sentences reads the text's first lines that are not empty,
+cut to what its makers say, and its vectors stand beside the first row's; converted to f32 with
+--smooth, q8, q8r and q8rh have the input scales that the converter gives them. BLEU needs the
+package sacrebleu.
 """
 
 from __future__ import annotations
@@ -247,6 +251,39 @@ def language(args: argparse.Namespace, folder: Path) -> None:
         )
 
 
+# ---- An encoder of sentences
+
+
+def is_encoder(args: argparse.Namespace) -> bool:
+    shown = json.loads(call(args.phasor, "inspect", args.model, json=True))
+    return bool(shown["stack"] == "encoder")
+
+
+def sentences(args: argparse.Namespace, folder: Path) -> None:
+    every = [line.strip() for line in read_text(args.text).splitlines() if line.strip()]
+    if len(every) < args.lines:
+        raise QualityError(f"{args.text}: {len(every)} lines, expected {args.lines}")
+    text, to = "\n".join(every[: args.lines]) + "\n", folder / "vectors.npy"
+    print(
+        f"Vectors of {args.lines} lines beside those of the first row.\n\n"
+        "| | MB | mean cosine | least cosine | below 0.9995 |\n|---|---:|---:|---:|---:|",
+        flush=True,
+    )
+    first: np.ndarray | None = None
+    for name, path in variants(args, folder):
+        given = {"npy": to, "threads": args.threads}
+        call(args.phasor, "embed", path, "--truncate", "--quiet", text=text, **given)
+        made = np.load(to).astype(np.float64)
+        made /= np.linalg.norm(made, axis=1, keepdims=True)
+        first = made if first is None else first
+        cosines = (made * first).sum(axis=1)
+        print(
+            f"| {name} | {path.stat().st_size / 1e6:.1f} | {cosines.mean():.5f} | "
+            f"{cosines.min():.5f} | {(cosines < 0.9995).sum()} of {args.lines} |",
+            flush=True,
+        )
+
+
 # ---- A translator
 
 
@@ -274,7 +311,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     for name, help_ in (
         ("model", "the model in f32"),
-        ("--text", "a language model's text"),
+        ("--text", "a language model's text, or an encoder's lines"),
         ("--gguf", "the same weights in F32, for llama.cpp"),
         ("--sources", "a translator's lines"),
         ("--references", "and what they should become"),
@@ -283,7 +320,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(name, type=Path, help=help_)
     parser.add_argument("--types", help="q8,q8r,…: these beside f32; default: all")
     parser.add_argument("--divergence", action="store_true", help="that of the logits, too")
-    for name, default in (("windows", 20), ("window", 512), ("threads", 1)):
+    for name, default in (("windows", 20), ("window", 512), ("lines", 1000), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     program = ROOT / "build" / "phasor"
     parser.add_argument("--phasor", type=Path, default=program, metavar="PATH")
@@ -297,7 +334,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 @front_door("quality")
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
-    work: Callable[[argparse.Namespace, Path], None] = language if args.text else translation
+    work: Callable[[argparse.Namespace, Path], None] = translation
+    if args.text:
+        work = sentences if is_encoder(args) else language
     with tempfile.TemporaryDirectory() as folder:
         work(args, Path(folder))
     return 0

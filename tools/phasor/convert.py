@@ -475,6 +475,11 @@ def convert(
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
     model.note_types()
+    if kind == L.Q8R:
+        model.notes.append(
+            "q8r has one scale for a row of inputs, which a model with channels that are large on "
+            "most tokens does not bear: --type q8rh rotates them, q8r-auto measures and chooses"
+        )
     if smoothed is not None:
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append(
