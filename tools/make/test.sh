@@ -6,6 +6,7 @@
 #   tools/make/test.sh quick|machines|reference|STAGE…     default: quick
 # After the build the stages do not touch each other's files, and two run at a time where there are
 # two cores: much of an emulated test is one thread.
+# Beside a stage's seconds stand those of the processor, which say the same on a busy machine.
 # Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -32,9 +33,10 @@ count() {  # LOG -> "passed failed"
 }
 
 stage() {  # NAME COMMAND…
-  local name=$1 log start rc p q; shift
+  local name=$1 log start rc p q cpu TIMEFORMAT='%U %S'; shift
   log=$logs/$name.log start=$SECONDS
-  "$@" >"$log" 2>&1 </dev/null; rc=$?
+  { time "$@" >"$log" 2>&1 </dev/null; } 2>"$logs/$name.time"; rc=$?
+  cpu=$(awk 'END { printf "%.0f", $1 + $2 }' "$logs/$name.time")
   read -r p q < <(count "$log")
   # What the stage needs may not exist on this system: it says so and is no test.
   if [ $rc = 0 ] && grep "^$name: skipped" "$log"; then echo "$name 0 0" >> "$results"; return; fi
@@ -43,9 +45,9 @@ stage() {  # NAME COMMAND…
   if [ $rc != 0 ] && [ "$q" = 0 ]; then q=1; fi
   echo "$name $p $q" >> "$results"
   if [ "$q" = 0 ]; then
-    printf '%-12s ok    %4d passed             %4d s\n' "$name" "$p" $((SECONDS - start))
+    printf '%-12s ok    %4d passed             %4d s, %4d of processor\n' "$name" "$p" $((SECONDS - start)) "$cpu"
   else
-    { printf '%-12s FAIL  %4d passed, %4d failed %4d s   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$log"
+    { printf '%-12s FAIL  %4d passed, %4d failed %4d s, %4d of processor   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$cpu" "$log"
       tail -n 40 "$log" | sed 's/^/    | /'; } | cat
   fi
 }
