@@ -154,6 +154,10 @@ def test_one_stack_without_cross_attention_is_refused(tmp_path):
         ),
         ({"tie_encoder_decoder": "yes"}, "tie_encoder_decoder: 'yes', expected"),
         (
+            {_TIED: True, **dict.fromkeys(("encoder", "decoder"), {**BERT, "model_type": "gpt2"})},
+            "encoder.model_type: 'gpt2' is not built here",
+        ),
+        (
             {"decoder": {**DECODER, "position_embedding_type": "relative_key"}},
             "decoder.position_embedding_type: 'relative_key' is not built",
         ),
