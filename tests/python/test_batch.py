@@ -85,7 +85,7 @@ def peak(text: bytes, folder: Path, flags: list[str]) -> tuple[int, bytes, bytes
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=to, stderr=wrong) as process:
             process.stdin.write(text)
             process.stdin.flush()
-            until = time.monotonic() + 100
+            until = time.monotonic() + 600
             while out.read_bytes().count(b"\n") < text.count(b"\n"):
                 assert process.poll() is None and time.monotonic() < until
                 time.sleep(0.05)
