@@ -31,7 +31,7 @@
  *           beyond struct_size. A struct_size below 4, or above what this library knows, is
  *           PHASOR_BAD_INPUT, and the line of text names the struct. (A phasor_error of such a
  *           size is left as it is.) In an array all structs have the same struct_size, and lie
- *           that far apart.
+ *           that far apart. A field `reserved` is 0: a later version may give it a meaning.
  *
  * The rules of the interface. Comments in the source cite them by number, as "rule 3.1".
  *

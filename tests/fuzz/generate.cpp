@@ -194,6 +194,11 @@ phasor_beam_options* any_search(Arena* arena, Choices* c, const Model& model, Us
   given.stop = callbacks.stop;
   given.stop_count = callbacks.stop_count;
   given.user = user;
+  if (c->chance(30)) {
+    given.groups = count_of(c, 4);
+    if (c->chance(80)) given.diversity_penalty = any_float(c);
+    if (c->chance(50)) given.coverage_penalty = any_float(c);
+  }
   phasor_beam_options* const options = exact(arena, &given, c);
   // a count without its pointer is a bug of the caller
   constexpr size_t kCount = offsetof(phasor_beam_options, forced_count) + sizeof(uint32_t),
@@ -223,6 +228,8 @@ void search(const Call& r) {
     auto h = sized<phasor_hypothesis>();
     if (!ok(phasor_hypothesis_get(r.session.get(), i, &h))) break;
     demand(h.count <= r.limits.target, "an output longer than the limits");
+    demand(h.score == h.score && h.log_probability == h.log_probability,
+           "a score that is no number");
     for (uint32_t k = 0; k < h.count; ++k)
       demand(h.ids[k] < vocabulary, "a token outside of the vocabulary");
   }

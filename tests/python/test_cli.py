@@ -389,7 +389,7 @@ def test_the_output_comes_while_the_program_reads():
             program.stdin.flush()
             assert program.stdout.readline().endswith(b"\n")
         program.stdin.close()
-        assert program.wait(timeout=20) == 0
+        assert program.wait(timeout=100) == 0
 
 
 def test_ids_in_and_out():

@@ -5,6 +5,7 @@ test_states.py of tests/reference compare with it)."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -153,6 +154,10 @@ def test_one_stack_without_cross_attention_is_refused(tmp_path):
             "tie_encoder_decoder: true is not built of 'roberta' and 'bert'",
         ),
         ({"tie_encoder_decoder": "yes"}, "tie_encoder_decoder: 'yes', expected"),
+        (
+            {_TIED: True, **dict.fromkeys(("encoder", "decoder"), {**BERT, "model_type": "gpt2"})},
+            "encoder.model_type: 'gpt2' is not built here",
+        ),
         (
             {"decoder": {**DECODER, "position_embedding_type": "relative_key"}},
             "decoder.position_embedding_type: 'relative_key' is not built",
@@ -333,6 +338,20 @@ def test_a_directory_says_which_flag_to_give(tmp_path, capsys):
     put(folder / "encoder", FILES), put(folder / "decoder", {"tokenizer.json": b"{}"})
     said = refused(capsys, folder)
     assert "no tokenizer is there, but in decoder, encoder: give those, --tokenizer S" in said
+
+
+def test_a_folder_beside_the_model_that_cannot_be_looked_into(tmp_path, monkeypatch):
+    folder, stat = T.write_joined(tmp_path / "m"), os.stat
+    (folder / "lost+found").mkdir()
+
+    def refuses(path, **more):
+        if "lost+found/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", refuses)
+    model, sections = convert.read_source(folder, None, [])
+    assert sections == {} and model.problems() == []
 
 
 def test_the_tokenizer_of_the_decoder_is_not_the_sources(tmp_path, capsys):

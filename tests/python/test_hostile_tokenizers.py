@@ -3,6 +3,8 @@ and the thing, exit 1, nothing written, in 10 s and 1 GB."""
 
 import json
 import os
+import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +31,23 @@ from translators import CONTROLS, proto
 
 SHARED = hostile.ROOT.parent / "shared" / "hostile" / "conv"
 DEEP = "[" * 300000
+
+
+def bert_words(vocabulary: dict, added: str = "", merges: list[str] = []) -> dict:
+    """A tokenizer.json as the first GPT has it."""
+    token = {"id": vocabulary.get(added, len(vocabulary)), "content": added, "special": True}
+    return {
+        "added_tokens": [token] if added else [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
+        "model": {
+            "type": "BPE",
+            "vocab": vocabulary,
+            "merges": merges,
+            "end_of_word_suffix": "</w>",
+        },
+    }
 
 
 def bombs(good: dict) -> dict[str, tuple[object, str]]:
@@ -218,6 +237,13 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
         "pairs_normalizer": (
             with_(model=pairs, **{**meta, "normalizer": {"type": "Nmt"}}),
             "normalizer Nmt with BPE in this place",
+        ),
+        "words_empty": (bert_words({}), "model.vocab: is empty"),
+        "words_space": (bert_words({"a ": 0}), "the token 'a ' ends in a space"),
+        "words_added_space": (bert_words({"a</w>": 0}, "a "), "the token 'a ' ends in a space"),
+        "words_added_end": (
+            bert_words({"b": 0}, "a</w>"),
+            "the added token 'a</w>' has </w>, the end of a word",
         ),
         "charsmap": (
             with_(
@@ -526,6 +552,45 @@ def test_fairseqs_first_three_pieces(tmp_path, odd):
     pieces[2] = (odd, 0.0, 3)
     (tmp_path / "sentencepiece.bpe.model").write_bytes(proto(pieces))
     with pytest.raises(TokenizerError, match=f"model with '{odd}' among its first three pieces"):
+        build_hf_section(tmp_path)
+
+
+@pytest.mark.parametrize("id_", ["0", None, [0], {"a": 0}, 1.5, True, -1, 1 << 70])
+@pytest.mark.parametrize("text", ["<|endoftext|>", "a"])
+def test_ids_of_a_vocabulary_beside_its_merges(tmp_path, text, id_):
+    """Also that of a token with a name, which is put together before the vocabulary is."""
+    vocabulary = {"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}
+    (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    build_hf_section(tmp_path)
+    (tmp_path / "vocab.json").write_text(json.dumps({**vocabulary, text: id_}))
+    with pytest.raises(TokenizerError, match=re.escape(f"model.vocab: '{text}' has the id ")):
+        build_hf_section(tmp_path)
+
+
+def test_merges_that_no_word_has(tmp_path):
+    """What goes on behind a word's end, and what spells that end, is left out."""
+    pieces = "a b < /w> a< a</w> b</w> ab</w> a</w>b a</w>b</w> </w>".split()
+    merges = ["a b</w>", "a</w> b", "a</w> b</w>", "< /w>", "a< /w>"]
+    tree = bert_words({piece: id_ for id_, piece in enumerate(pieces)}, "", merges)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+    section, _ = build_hf_section(tmp_path)
+    (count,) = struct.unpack_from("<I", section, 104)
+    tree["model"]["merges"] = merges[:1]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+    assert count == 1 and build_hf_section(tmp_path)[0] == section
+
+
+@pytest.mark.parametrize("odd", [1, "yes", [True], {}])
+@pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word", "normalized"])
+def test_a_flag_of_a_token_with_a_name(tmp_path, flag, odd):
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    for value in (True, None, odd):
+        config = {"mask_token": {"content": "[MASK]", flag: value}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        if value is not odd:
+            build_hf_section(tmp_path)
+    with pytest.raises(TokenizerError, match=f"mask_token: {flag}: .*, expected true or false"):
         build_hf_section(tmp_path)
 
 

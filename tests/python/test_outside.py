@@ -63,7 +63,7 @@ class Running:
         return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, error)
 
 
-def until(what, seconds: float = 30):
+def until(what, seconds: float = 100):
     """Waits for something of another process."""
     end = time.monotonic() + seconds
     while not (found := what()):
@@ -73,10 +73,16 @@ def until(what, seconds: float = 30):
 
 
 def asleep(process: int) -> bool:
-    """It waits for something, and goes on waiting."""
+    """All its threads wait for something, and go on waiting: one that has work to do and gets no
+    processor does not."""
     for _ in range(5):
-        if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "S":
-            return False
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            try:
+                state = (thread / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:  # it has ended
+                return False
+            if state != "S":
+                return False
         time.sleep(0.01)
     return True
 

@@ -537,6 +537,13 @@ def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
         ("added_tokens.json", {"<s>": 0}, ""),
         ("added_tokens.json", {"<pad>": 2}, "the added token '<pad>' is not one of its pieces"),
         ("special_tokens_map.json", {"additional_special_tokens": ["<x>"]}, "'<x>' is not one of"),
+        ("special_tokens_map.json", {"additional_special_tokens": [["<s>"]]}, "is not one of"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"0": ["<s>"]}}, "is not one of"),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"0": {"content": {}}}},
+            "token {} is not one of",
+        ),
     ],
 )
 def test_added_tokens_beside_a_decoders_model(file, values, line, tmp_path, monkeypatch):

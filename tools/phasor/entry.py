@@ -218,16 +218,19 @@ def front_door(
         @functools.wraps(main)
         def door(*args: Any, **more: Any) -> int:
             keep_descriptors()
-            with signals():
-                try:
+            try:
+                with signals():
                     try:
-                        return _run(name, stopped, lambda: main(*args, **more))
-                    finally:
-                        scratch.remove_all()
-                except Stopped as stop:
-                    scratch.remove_all()  # what the signal came in between
-                    number = stop.number
-                    say(name, f"stopped by {signal.Signals(number).name}{stopped}")
+                        try:
+                            return _run(name, stopped, lambda: main(*args, **more))
+                        finally:
+                            scratch.remove_all()
+                    except Stopped as stop:
+                        scratch.remove_all()  # what the signal came in between
+                        number = stop.number
+                        say(name, f"stopped by {signal.Signals(number).name}{stopped}")
+            except Stopped as stop:  # while the handlers were put in, or taken out
+                number = stop.number
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return 128 + number

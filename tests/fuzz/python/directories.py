@@ -138,14 +138,34 @@ _GENERATION = {
 }
 
 
+_OF_BEAMS = {
+    "num_beams": 3,
+    "length_penalty": 1.5,
+    "early_stopping": "never",
+    "forced_eos_token_id": 2,
+    "encoder_no_repeat_ngram_size": 3,
+    "bad_words_ids": [[4], [5, 6]],
+    "num_return_sequences": 1,
+}
+
+
 def make_generation(rng: random.Random, words: Words) -> Source:
-    kind = rng.choice((("llama", "LlamaForCausalLM"), ("gpt2", "GPT2LMHeadModel")))
-    some = {k: v for k, v in _GENERATION.items() if rng.random() < 0.7}
+    kinds = (("llama", "LlamaForCausalLM"), ("gpt2", "GPT2LMHeadModel"))
+    encoded = (("bart", "BartForConditionalGeneration"), ("t5", "T5ForConditionalGeneration"))
+    kind = rng.choice((*kinds, *encoded))
+    config = json.loads(checkpoints.config_of(*kind))
+    given = _GENERATION | (_OF_BEAMS if kind in encoded else {})
+    some = {k: v for k, v in given.items() if rng.random() < 0.7}
     files = {
-        "m/config.json": checkpoints.config_of(*kind),
+        "m/config.json": _json(config),
         "m/model.safetensors": _weights(*kind),
         "m/generation_config.json": _hostile_json(rng, some, words),
     }
+    if kind in encoded and rng.random() < 0.4:  # what config.json says of it counts too
+        config |= {"forced_bos_token_id": 1, "force_bos_token_to_be_generated": True}
+        files["m/config.json"] = _hostile_json(rng, config, words)
+        if rng.random() < 0.5:
+            del files["m/generation_config.json"]
     return Source(files, ("@m",))
 
 
@@ -514,13 +534,16 @@ _KINDS = {
     "bytelevel": ("llama", "LlamaForCausalLM"),
     "composed": ("llama", "LlamaForCausalLM"),
     "metaspace": ("bert", "BertModel"),
+    "bert-bpe": ("gpt2", "GPT2LMHeadModel"),
 }
 _FEWER = 60  # pieces beside the bytes and the special ones
 
 
 @functools.cache
 def tokenizer(name: str) -> dict[str, Any]:
-    """A golden tokenizer.json with fewer pieces."""
+    """A golden tokenizer.json with fewer pieces; BPE of BERT's words, as the first GPT has it."""
+    if name == "bert-bpe":
+        return _bert_bpe()
     tree = json.loads((GOLDEN / "tokenizers" / f"{name}.json").read_text(encoding="utf-8"))
     model = tree["model"]
     if isinstance(model["vocab"], list):
@@ -539,6 +562,27 @@ def tokenizer(name: str) -> dict[str, Any]:
         pairs = [m if isinstance(m, list) else m.split(" ") for m in model["merges"]]
         model["merges"] = [p for p in pairs if {*p, "".join(p)} <= kept]
     return tree
+
+
+def _bert_bpe() -> dict[str, Any]:
+    letters = [*"abcdefgh.!", "\u00e9", "\u732b"]
+    pieces = [*letters, *(letter + "</w>" for letter in letters), "ab", "ab</w>", "abc"]
+    merges = [["a", "b"], ["a", "b</w>"], ["ab", "c"]]
+    model = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": False}
+    model |= {"continuing_subword_prefix": None, "end_of_word_suffix": "</w>", "merges": merges}
+    model["vocab"] = {piece: id_ for id_, piece in enumerate(["<unk>", *pieces])}
+    flags = {name: False for name in ("single_word", "lstrip", "rstrip", "normalized")}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": 0, "content": "<unk>", **flags, "special": True}],
+        "normalizer": {"type": "BertNormalizer", "lowercase": True, "strip_accents": None},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
+        "model": model,
+    }
 
 
 _NORMALIZERS: tuple[Any, ...] = (
@@ -693,6 +737,24 @@ def make_vocabulary(rng: random.Random, words: Words) -> Source:
     return rng.choice((_vocab_txt, _merges, _word_list))(rng, words)
 
 
+_ADDED = {
+    "additional_special_tokens": ["<x>", {"content": "<y>", "lstrip": True}],
+    "mask_token": {"content": "<m>", "lstrip": True, "rstrip": False},
+}
+
+
+def _hostile_added(rng: random.Random, words: Words, following: int) -> dict[str, bytes]:
+    """The files of added tokens of a directory without tokenizer.json, one of them hostile."""
+    tokens = [{"content": "<x>"}, {"content": "<y>", "special": True}, {"content": "a"}]
+    decoder = {str(following + i): token for i, token in enumerate(tokens)}
+    trees: dict[str, Any] = {
+        "special_tokens_map.json": {**_ADDED, "added_tokens_decoder": decoder},
+        "added_tokens.json": {"<x>": following, "<y>": following + 1},
+    }
+    name = rng.choice(list(trees))
+    return {f"m/{name}": _hostile_json(rng, trees[name], words)}
+
+
 def _hostile_lines(rng: random.Random, lines: list[str]) -> bytes:
     lines = list(lines)
     for _ in range(1 + int(rng.expovariate(0.8))):
@@ -734,6 +796,8 @@ def _vocab_txt(rng: random.Random, words: Words) -> Source:
     files["m/vocab.txt"] = _hostile_lines(rng, lines) if both < 0.7 else "\n".join(lines).encode()
     changed = _hostile_json(rng, {**config, "cls_token": {"content": "[CLS]"}}, (*words, *lines))
     files["m/tokenizer_config.json"] = changed if both > 0.5 else _json(config)
+    if rng.random() < 0.3:
+        files |= _hostile_added(rng, (*words, *lines), len(lines))
     return Source(files, ("@m",))
 
 
@@ -751,6 +815,8 @@ def _merges(rng: random.Random, words: Words) -> Source:
     files["m/tokenizer_config.json"] = (
         _hostile_json(rng, config, words) if how > 0.8 else _json(config)
     )
+    if rng.random() < 0.3:
+        files |= _hostile_added(rng, (*words, "a"), len(vocabulary))
     return Source(files, ("@m",))
 
 
@@ -863,9 +929,12 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
         files = {"m.bin": _llama2c_of(400), "t.model": data}
         return Source(files, ("@m.bin", "--tokenizer", "@t.model"))
     if how < 0.85:
-        config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}
+        config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": rng.random() < 0.3}
         files = {**model_of(("llama", "LlamaForCausalLM"), 400), "m/tokenizer.model": data}
-        return Source({**files, "m/tokenizer_config.json": _json(config)}, ("@m",))
+        files["m/tokenizer_config.json"] = _json(config)
+        if rng.random() < 0.5:
+            files |= _hostile_added(rng, words, 5)
+        return Source(files, ("@m",))
     files = {**model_of(("xlm-roberta", "RobertaModel"), 400), "m/sentencepiece.bpe.model": data}
     config = {"tokenizer_class": "XLMRobertaTokenizer"}
     files["m/tokenizer_config.json"] = _json(config)

@@ -196,7 +196,7 @@ class Source(NamedTuple):
             *(more if isinstance(more, list) else []),
         ]:
             text = token.get("content") if isinstance(token, dict) else token
-            if text not in pieces:
+            if not isinstance(text, str) or text not in pieces:
                 raise PhasorError(
                     f"the added token {shown(text)} is not one of its pieces; save it as"
                     " tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"

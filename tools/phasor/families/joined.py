@@ -168,7 +168,9 @@ def _shared(config: Config, halves: list[Half]) -> list[Half]:
         raise config.error(
             _TIED, f"true is not built of {shown(source.kind)} and {shown(target.kind)}"
         )
-    trunk = next(f for f in ENCODERS if source.kind in f.types).trunk
+    trunk = next((f.trunk for f in ENCODERS if source.kind in f.types), None)
+    if trunk is None:
+        return halves  # which are refused by their kind
     path = source.checkpoint.path
     first, last = source.checkpoint.tensors, target.checkpoint.tensors
     own = {trunk + name: t for name, t in first.items() if name.startswith(_OF_STACK)}

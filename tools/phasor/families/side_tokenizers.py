@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -346,8 +347,9 @@ def _of_package(path: Path) -> bool:
 
 
 def _check_below(folder: Path) -> None:
-    """PhasorError for a directory whose tokenizers lie in folders of its own."""
-    below = [f.name for f in folder.iterdir() if any((f / name).is_file() for name in _FILES)]
+    """PhasorError for a directory whose tokenizers lie in folders of its own. What cannot be looked
+    into is none of them."""
+    below = [f.name for f in folder.iterdir() if any(isfile(f / name) for name in _FILES)]
     if below:
         raise PhasorError(
             f"no tokenizer is there, but in {', '.join(map(printable, sorted(below)))}: give those,"

@@ -77,6 +77,8 @@ def added_tokens(
         behind.append((made, isinstance(token, dict)))
     for token, flags in behind:  # flags: count more than those of the table
         text = token["content"]
+        if type(token["id"]) is not int:
+            raise TokenizerError(f"model.vocab: {shown(text)} has the id {shown(token['id'])}")
         if text in out:
             own = token if flags or not tables else out[text]
             out[text] = {**own, "id": out[text]["id"], "special": True}

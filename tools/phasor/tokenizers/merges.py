@@ -35,7 +35,7 @@ def merge_pairs(merges: list) -> dict[tuple[str, str], int]:
 
 
 def put_merges(
-    section: PackageSection, model: dict, ids: list[int], reachable: Callable[[str], bool]
+    section: PackageSection, model: dict, ids: list[int], reachable: Callable[[str, str], bool]
 ) -> None:
     """The ids of bytes; the merges by (left, right) with their ranks, then the results by rank,
     those that no text can reach left out; of many merges, where those of each left part begin."""
@@ -47,7 +47,7 @@ def put_merges(
         for piece in (left, right, left + right):
             if piece not in vocabulary.of_model:
                 raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
-        if reachable(left + right):
+        if reachable(left, right):
             rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
             results.append(vocabulary.of_model[left + right])
     section.merges = len(rows)

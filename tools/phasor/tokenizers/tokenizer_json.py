@@ -242,7 +242,13 @@ def _named(
     """A special token that has a name. lstrip: of the class, where only its text is said."""
     said = config.get(f"{name}_token")
     flags = {flag: said.get(flag) for flag in _STRIPS} if isinstance(said, dict) else {}
-    made = {flag: value for flag, value in flags.items() if isinstance(value, bool)}
+    made = {flag: value for flag, value in flags.items() if value is not None}
+    for flag, value in made.items():
+        if not isinstance(value, bool):
+            raise TokenizerError(
+                f"tokenizer_config.json: {name}_token: {flag}: {shown(value)}, expected true or"
+                " false"
+            )
     return special_token(text, vocabulary.get(text, -1), **(made or {"lstrip": lstrip}))
 
 

@@ -168,6 +168,8 @@ class PackageSection(Section):
             if kind == NORMAL and piece in self.byte_pieces:
                 kind = BYTE
             rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
+        if not rows:
+            raise TokenizerError("model.vocab: is empty, and there are no added tokens")
         for id_, (piece, _, _) in enumerate(rows):
             if not 0 < len(piece) <= self.longest_piece:
                 raise TokenizerError(

@@ -3,6 +3,7 @@ the tokenizer.json of the first GPT."""
 
 from __future__ import annotations
 
+from phasor.errors import shown
 from phasor.tokenizers.json_parts import member, refuse, steps, types_of
 from phasor.tokenizers.merges import model_of, put_merges, put_unknown
 from phasor.tokenizers.model import Model
@@ -25,19 +26,25 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     normalizer = normalizer_of(spec)
     vocabulary = Vocabulary(member(model, "vocab", "model"), spec["added_tokens"])
     normalizer.check_order(vocabulary.texts.values())
-    for text in vocabulary.of_model:
-        if text.endswith(" ") and text not in vocabulary.ids:
-            raise TokenizerError(f"model.vocab: {text!r} ends in a space")
+    for text in vocabulary.texts.values():
+        if text.endswith(" "):
+            raise TokenizerError(f"the token {shown(text)} ends in a space, as the end of a word")
+    for text in vocabulary.ids:
+        if ENDS in text:
+            raise TokenizerError(f"the added token {shown(text)} has {ENDS}, the end of a word")
 
     def as_bytes(piece: str) -> bytes:
         """A piece that ends a word has a space at its end."""
-        ends = piece.endswith(ENDS) and piece not in vocabulary.ids
-        return (piece.removesuffix(ENDS) + " " if ends else piece).encode()
+        return (piece.removesuffix(ENDS) + " " if piece.endswith(ENDS) else piece).encode()
+
+    def reachable(left: str, right: str) -> bool:
+        """Not what goes on behind the end of a word, nor what spells that end."""
+        return as_bytes(left + right) == as_bytes(left) + as_bytes(right)
 
     section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
     section.flags = WORD_ENDS | BERT_WORDS
     put_unknown(section, model, as_bytes)
-    put_merges(section, model, [NO_ID] * 256, lambda piece: True)
+    put_merges(section, model, [NO_ID] * 256, reachable)
     put_normalizer(section, normalizer)
     made = section.pieces(as_bytes, lambda piece: 0)
     return section.bytes(made), vocabulary, section.unknown

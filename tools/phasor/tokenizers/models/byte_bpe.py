@@ -85,7 +85,8 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
         ADD_PREFIX * prefix | COMPOSE * composes | WHOLE_WORDS * bool(model.get("ignore_merges"))
     )
     put_unknown(section, model, _as_bytes)
-    put_merges(section, model, _byte_ids(model, vocabulary), _of_alphabet)
+    ids = _byte_ids(model, vocabulary)
+    put_merges(section, model, ids, lambda left, right: _of_alphabet(left + right))
     section.expansion = 1
     if composes:
         section.trie, section.strings = canonical_map()

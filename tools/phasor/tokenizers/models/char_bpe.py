@@ -98,7 +98,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     ):
         section.flags |= CUT_AT_SPACES
     ids = [vocabulary.of_model[f"<0x{byte:02X}>"] if fallback else NO_ID for byte in range(256)]
-    put_merges(section, model, ids, lambda piece: True)
+    put_merges(section, model, ids, lambda left, right: True)
     escapes = bool(section.flags & ESCAPE_FIRST)
     section.expansion = 3 if escapes else 1
     section.runs = class_runs({"space": SPACE, **vocabulary.word_class()})

@@ -23,7 +23,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
     section.flags = FUSE_UNKNOWN * bool(model.get("fuse_unk"))
     put_unknown(section, model, str.encode)
-    put_merges(section, model, [NO_ID] * 256, lambda piece: True)
+    put_merges(section, model, [NO_ID] * 256, lambda left, right: True)
     put_words(section, spec)
     return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 

@@ -63,7 +63,7 @@ def from_dictionary(
     section.flags = WORD_ENDS
     section.word_chars = len(ids) - own  # rows that have no id
     section.put_unknown(special["<unk>"], "<unk>", str.encode)
-    put_merges(section, {"merges": parts}, [NO_ID] * 256, lambda piece: True)
+    put_merges(section, {"merges": parts}, [NO_ID] * 256, lambda left, right: True)
     section.expansion = 1
     section.runs = class_runs({}, [(SPACE, of_ranges(_WHITE_SPACE))])
     section.added = vocabulary.rows(str)
