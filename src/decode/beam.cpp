@@ -307,14 +307,14 @@ struct Search {
     if (number && largest == kNever) return PHASOR_OK;
     if (!number || largest - largest != 0)
       return not_finite(s_, slot, "a beam of ", t_.sequence, length(), error_);
+    if (o_.forced_last != nullptr && t_.made + 1 == t_.most) {
+      offer(beam, *o_.forced_last, score);
+      return PHASOR_OK;
+    }
     if (t_.begins != 0 && output() == 0 && forced_first != PHASOR_NONE) {
       (void)stops(beam, forced_first);
       (void)insert(next(), &group().next, m_,
                    {score, beam, forced_first, PHASOR_NONE, text_.state_}, before);
-      return PHASOR_OK;
-    }
-    if (o_.forced_last != nullptr && t_.made + 1 == t_.most) {
-      offer(beam, *o_.forced_last, score);
       return PHASOR_OK;
     }
     const uint32_t* ids = ids_of(beam);

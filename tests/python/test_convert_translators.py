@@ -803,6 +803,17 @@ def test_the_greatest_length_is_kept_and_the_rest_is_noted(tmp_path, phasor):
     assert noted(folder)[0]["max_new"] == 8
 
 
+def test_one_token_is_the_last_and_not_the_first(tmp_path, phasor):
+    """As transformers' processors have it, the one of the end behind the other."""
+    said = {"forced_bos_token_id": 4, "forced_eos_token_id": 0}
+    path = converted(marian(tmp_path, {"generation_config.json": json.dumps(said).encode()}))
+    argv = [phasor, "run", path, "--ids", "5,6,0", "--min-new", "9", "--print-ids", "--quiet"]
+    for flags in ([], ["--beam", "1"], ["--beam", "3"], ["--beam", "2", "--batch", "2"]):
+        for most, ids in (("1", ["0"]), ("2", ["4", "0"])):
+            done = subprocess.run([*argv, "-n", most, *flags], capture_output=True, text=True)
+            assert done.stdout.strip().split(",") == ids, done.stderr
+
+
 def test_a_config_without_a_generation_config_recommends(tmp_path):
     folder = marian(tmp_path, {}, num_beams=4, bad_words_ids=[[2]])
     g = convert.read_source(folder, None, [])[0].descriptor["generation"]
