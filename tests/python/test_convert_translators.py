@@ -814,6 +814,26 @@ def test_one_token_is_the_last_and_not_the_first(tmp_path, phasor):
             assert done.stdout.strip().split(",") == ids, done.stderr
 
 
+def test_several_ends_and_last_tokens(tmp_path, phasor):
+    """The tokenizer's end goes behind a text, and others end an output too; of several last tokens
+    the lowest is kept, and a note says so."""
+    said = {"eos_token_id": [0, 7], "forced_eos_token_id": [7, 0, 99]}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    folder = marian(tmp_path, {**T.marian_files(), **own})
+    model, _ = convert.read_source(folder, None, [])
+    assert model.descriptor["target"]["end"] == [0, 7]
+    assert model.descriptor["generation"]["forced_last"] == 0
+    assert [n for n in model.notes if n.startswith("forced_eos_token_id")] == [
+        "forced_eos_token_id: [7, 0, 99]: not all in the vocabulary of 24",
+        "forced_eos_token_id: of 2 ids the file has the lowest, 0",
+    ]
+    path = converted(folder)
+    assert tokens(phasor, path, "ab")[-1] == 0
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 0]}))
+    with pytest.raises(PhasorError, match="eos_token: id 0, and eos_token_id of the configuration"):
+        convert.read_source(folder, None, [])
+
+
 def test_a_config_without_a_generation_config_recommends(tmp_path):
     folder = marian(tmp_path, {}, num_beams=4, bad_words_ids=[[2]])
     g = convert.read_source(folder, None, [])[0].descriptor["generation"]

@@ -52,7 +52,7 @@ def marian(folder: Path, descriptor: dict[str, Any], languages: Languages) -> di
         raise PhasorError("--source-lang: the model knows its source's language by itself")
     end = descriptor["target"]["end"]
     eos = names.ids[listed.token(config, "eos", "</s>")]
-    if end != [eos]:
+    if end[:1] != [eos]:  # more may end an output
         raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
     source, target = descriptor["source"], descriptor["target"]
     source.update(suffix=[eos], end=[eos], unknown=names.unknown, tokenizer=SOURCE_TOKENIZER)
@@ -184,8 +184,8 @@ def _with_source(languages: Languages, config: dict[str, Any], usual: str) -> La
 def _end_behind(config: dict[str, Any], found: listed.Listed, descriptor: dict[str, Any]) -> None:
     """A text's end stands behind it; the section is that of both sides."""
     eos = found.ids[listed.token(config, "eos", "</s>", True)]
-    if descriptor["target"]["end"] != [eos]:
-        end = descriptor["target"]["end"]
+    end = descriptor["target"]["end"]
+    if end[:1] != [eos]:
         raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
     for side in (descriptor["source"], descriptor["target"]):
         side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
