@@ -76,6 +76,23 @@ def test_a_bad_line_fails_alone():
     assert many.stdout.split(b"\n")[1:3] == [b"", b""]
 
 
+def test_a_line_that_fails_on_its_way():
+    """Two tokens may be chosen, each once: what was streamed stays, and side by side nothing is."""
+    other = ",".join(str(i) for i in range(47) if i not in (7, 9))
+    given = ["--quiet", "--suppress", other, "--no-repeat-ngram", "1", "--print-ids"]
+    text, outs = "source5\n\nsource6\n", []
+    for more in (["--batch", "1"], ["--batch", "2"], ["--beam", "2"]):
+        done = phasor("run", TRANSLATOR, *given, *more, stdin=text)
+        said = done.stderr.decode().splitlines()
+        assert (
+            done.returncode == 1 and len(said) == 2 and "line 1: no token may be chosen" in said[0]
+        )
+        assert "line 3: no token may be chosen" in said[1]
+        outs.append(done.stdout.decode().split("\n"))
+    assert outs[1] == outs[2] == ["", "", "", ""]
+    assert [len(line.split(",")) for line in outs[0]] == [2, 1, 2, 1] and outs[0][1] == ""
+
+
 def peak(text: bytes, folder: Path, flags: list[str]) -> tuple[int, bytes, bytes]:
     """(the most KiB in memory, standard output, standard error) of a run over these lines. The
     kernel's own number of a child that has ended counts what Python was before it."""
