@@ -20,6 +20,7 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from phasor.tokenizers import tokenizer_json
 from phasor.tokenizers.section import read_section
 
 
@@ -713,7 +714,7 @@ def test_a_tokenizer_without_its_files(family, kind, tmp_path, capsys):
     "files, kind",
     [
         (("spiece.model",), "T5Tokenizer"),
-        (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
+        (("vocab.json", "merges.txt"), "BlenderbotSmallTokenizer"),
         (("source.spm", "target.spm"), "MarianTokenizer"),
         (("sentencepiece.bpe.model",), "BartphoTokenizer"),
     ],
@@ -724,6 +725,45 @@ def test_files_that_only_a_class_can_read(files, kind, tmp_path):
     folder = T.write(tmp_path / "m", "bart", content)
     with pytest.raises(PhasorError, match="save it as tokenizer.json"):
         convert.read_source(folder, None, [])
+
+
+BLENDERBOT_WORDS = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", "a", "b", "Ġa", *"cdefghijklmnopqr"]
+
+
+def blenderbot_files(**config: object) -> dict[str, bytes]:
+    """As they are published: no class is named, and the mask is no word of the vocabulary."""
+    words = {text: i for i, text in enumerate(BLENDERBOT_WORDS)}
+    return {
+        "vocab.json": json.dumps(words).encode(),
+        "merges.txt": "#version: 0.2\nĠ a\n".encode(),
+        "tokenizer_config.json": json.dumps({"add_prefix_space": True, **config}).encode(),
+    }
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"tokenizer_class": "BlenderbotTokenizer", "mask_token": "<mask>"}]
+)
+def test_blenderbots_files(config, tmp_path, phasor):
+    """A space before a text and its end behind it; the mask, which has no row, is left out."""
+    assert len(BLENDERBOT_WORDS) == T.ROWS
+    path = converted(T.write(tmp_path / "m", "blenderbot", blenderbot_files(**config)))
+    assert tokens(phasor, path, "ab a") == [7, 6, 7, 2]
+    assert tokens(phasor, path, "b</s>b") == [4, 6, 2, 4, 6, 2]
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"], d["source"]["mask"]) == ([], [2], None)
+    section, info = tokenizer_json.build_hf_section(tmp_path / "m")
+    assert info["mask"] == T.ROWS  # of an embedding with a row for it
+    assert section != tokenizer_json.build_hf_section(tmp_path / "m", rows=T.ROWS)[0]
+
+
+def test_a_pair_that_has_other_ids_around_it(tmp_path):
+    """It matters only where two texts may be read."""
+    _, info = tokenizer_json.build_hf_section(
+        T.write(tmp_path / "m", "blenderbot", blenderbot_files())
+    )
+    assert info["pair"] is None
+    with pytest.raises(PhasorError, match="other ids around a pair than around a text"):
+        tokenizer_json.pair_of(info)
 
 
 def test_the_small_blenderbot_takes_ids(tmp_path, capsys):
