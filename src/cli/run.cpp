@@ -213,6 +213,9 @@ bool Runner::make_prefix() {
   prefix_ = o.prefix_ids.values;
   if (o.prefix != nullptr && !text_ids(e, PHASOR_TARGET, false, o.prefix, &prefix_, &why))
     return data_error("--prefix: %s", why.c_str()), false;
+  // a text has not the token that an output begins with, such as a language
+  if (!prefix_.empty() && o.prefix != nullptr && e.target.forced_first != PHASOR_NONE)
+    prefix_.insert(prefix_.begin(), e.target.forced_first);
   return known_ids("--prefix-ids", prefix_, e.target);
 }
 

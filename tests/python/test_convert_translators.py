@@ -854,6 +854,46 @@ def test_one_token_is_the_last_and_not_the_first(tmp_path, phasor):
             assert done.stdout.strip().split(",") == ids, done.stderr
 
 
+def test_a_prefix_stands_behind_the_first_token(tmp_path, phasor):
+    """A text does; ids are all that the output begins with."""
+    said = {"forced_bos_token_id": 4, "forced_eos_token_id": 0}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    path = converted(marian(tmp_path, {**T.marian_files(), **own}))
+    x, y = (json.loads(T.marian_files()["vocab.json"])[piece] for piece in ("▁x", "y"))
+    argv = [phasor, "run", path, "--ids", "5,6,0", "-n", "5", "--print-ids", "--quiet"]
+    for more in ([], ["--beam", "2"], ["--batch", "2"]):
+        for flags, ids in (
+            (["--prefix", "xy"], [4, x, y]),
+            (["--prefix-ids", f"{x},{y}"], [x, y]),
+            (["--prefix", ""], [4]),
+        ):
+            done = subprocess.run([*argv, *more, *flags], capture_output=True, text=True)
+            made = [int(i) for i in done.stdout.split(",")]
+            assert made[: len(ids)] == ids and (len(made) == 5 or made[-1] == 0), done.stderr
+
+
+def test_a_target_is_scored_behind_the_first_token(tmp_path, phasor):
+    """A text's probability is that of its tokens behind the forced one."""
+    said = {"forced_bos_token_id": 4}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    path = converted(marian(tmp_path, {**T.marian_files(), **own}))
+    x, y = (json.loads(T.marian_files()["vocab.json"])[piece] for piece in ("▁x", "y"))
+
+    def score(*flags: str) -> tuple[float, int]:
+        argv = [phasor, "score", path, "ab", "--json", *flags]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        said = json.loads(done.stdout)
+        return said["log_probability"], said["tokens"]
+
+    text, tokens_ = score("--target", "xy")
+    whole, all_ = score("--target-ids", f"4,{x},{y},0")
+    first, _ = score("--target-ids", "4")
+    without, _ = score("--target-ids", f"{x},{y},0")
+    assert (tokens_, all_) == (3, 4) and abs(text - (whole - first)) < 1e-6
+    assert abs(text - without) > 1e-3
+    assert score("--target", "") == (pytest.approx(score("--target-ids", "4,0")[0] - first), 1)
+
+
 def test_several_ends_and_last_tokens(tmp_path, phasor):
     """The tokenizer's end goes behind a text, and others end an output too; of several last tokens
     the lowest is kept, and a note says so."""
