@@ -63,6 +63,17 @@ def test_a_stop_string_in_the_prefix():
         assert done.stdout == b"target5 target\n" * 3
 
 
+def test_a_prefix_without_room():
+    """It is not cut; a search has a token to search for."""
+    ids, room = ["--prefix-ids", "5,6,7"], "--prefix-ids: 3 tokens, there is room for 2 "
+    for flags in (["-n", "2"], ["-n", "3", "--beam", "2"], ["-n", "2", "--batch", "2"]):
+        bad(1, "run", TRANSLATOR, "source5", *ids, *flags, says=[room + "(-n)"])
+    bad(1, "run", TRANSLATOR, "source5", *ids, "--context", "2", says=[room + "(--context)"])
+    for flags in (["-n", "3"], ["--context", "3"], ["-n", "4", "--beam", "2"]):
+        done = phasor("run", TRANSLATOR, "source5", "--quiet", "--print-ids", *ids, *flags)
+        assert done.returncode == 0 and done.stdout.startswith(b"5,6,7"), done.stderr
+
+
 def test_a_bad_line_fails_alone():
     long, bytes_ = "source5 " * 300, "source4 " * 3000
     text = f"source5\n\n{long}\nsource6\n\udcff\n{bytes_}\nsource7 source8\n"
