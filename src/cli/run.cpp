@@ -36,6 +36,7 @@ int Runner::run() {
   if (o.save_state != nullptr && !state.open(o.save_state)) return 1;
   options.forced = prefix_.data();
   options.forced_count = count_of(prefix_);
+  if (!has_room_for_prefix()) return 1;
   capacity = options.max_new != 0 && (options.max_new < e.limits.target || o.keep.given)
                  ? options.max_new
                  : e.limits.target;
@@ -213,7 +214,21 @@ bool Runner::make_prefix() {
   prefix_ = o.prefix_ids.values;
   if (o.prefix != nullptr && !text_ids(e, PHASOR_TARGET, false, o.prefix, &prefix_, &why))
     return data_error("--prefix: %s", why.c_str()), false;
+  // a text has not the token that an output begins with, such as a language
+  if (!prefix_.empty() && o.prefix != nullptr && e.target.forced_first != PHASOR_NONE)
+    prefix_.insert(prefix_.begin(), e.target.forced_first);
   return known_ids("--prefix-ids", prefix_, e.target);
+}
+
+// No output cuts it short, and a search has a token to search for.
+bool Runner::has_room_for_prefix() const {
+  const bool given = options.max_new != 0 && (o.keep.given || options.max_new < e.limits.target);
+  const size_t most = given ? options.max_new : e.limits.target,
+               room = most - (beams.wanted() ? 1 : 0);
+  if (prefix_.size() <= room || (o.keep.given && !given)) return true;
+  const string why = no_room(prefix_.size(), room, given ? "-n" : "--context");
+  return data_error("%s: %s", o.prefix != nullptr ? "--prefix" : "--prefix-ids", why.c_str()),
+         false;
 }
 
 int run(const Options& options) { return Runner(options).run(); }

@@ -77,6 +77,7 @@ class Runner {
   phasor_limits limits_for(uint32_t lines) const;
   uint32_t choose_batch() const;
   bool make_prefix();
+  bool has_room_for_prefix() const;
   bool read_ids(const Input& input, TokenIds* ids, string* why);
   bool split(const string& text, vector<TokenIds>* sentences, string* why);
   size_t made(const Line& line) const;  // tokens of its output, or of all of --samples

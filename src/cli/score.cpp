@@ -57,8 +57,9 @@ bool score_window(Engine& e, const TokenIds& ids, size_t begin, size_t end, size
 
 // Windows of --context tokens, `stride` apart. A token is scored in the first window that has it,
 // but for a window's very first.
-bool score_windows(Engine& e, const TokenIds& ids, uint32_t stride, Scored* out, string* why) {
-  for (size_t begin = 0, scored = 1; scored < ids.size(); begin += stride) {
+bool score_windows(Engine& e, const TokenIds& ids, uint32_t stride, size_t first, Scored* out,
+                   string* why) {
+  for (size_t begin = 0, scored = first; scored < ids.size(); begin += stride) {
     const size_t end = std::min(ids.size(), begin + e.limits.target);
     if (!score_window(e, ids, begin, end, std::max(scored, begin + 1), out, why)) return false;
     scored = end;
@@ -83,20 +84,26 @@ bool score_blocks(Engine& e, TokenIds ids, Scored* out, string* why) {
   return true;
 }
 
-// The decoder's ids: the prompt itself, or the start token and the given target.
+// The decoder's ids: the prompt itself, or the start token and the given target; the first that is
+// scored. A text stands behind the token that an output begins with, such as a language.
 bool target_of(const Engine& e, const Options& o, const TokenIds& ids, TokenIds* target,
-               string* why) {
+               size_t* first, string* why) {
   *target = ids;
+  *first = 1;
   if (e.has_source()) {
     TokenIds given = o.target_ids.values;
     if (o.target != nullptr) {
       if (!text_ids(e, PHASOR_TARGET, false, o.target, &given, why)) return false;
       if (e.target.end_count != 0) given.push_back(e.target.end[0]);
+      if (e.target.forced_first != PHASOR_NONE) {
+        given.insert(given.begin(), e.target.forced_first);
+        *first = 2;
+      }
     }
     target->assign(1, e.start_id());
     target->insert(target->end(), given.begin(), given.end());
   }
-  if (target->size() < 2)
+  if (target->size() <= *first)
     return *why = "nothing to score: expected at least two tokens, the first of which is given",
            false;
   return known_ids(*target, e.target, why);
@@ -104,17 +111,18 @@ bool target_of(const Engine& e, const Options& o, const TokenIds& ids, TokenIds*
 
 bool score_input(Engine& e, const Options& o, const Input& input, Scored* out, string* why) {
   TokenIds ids = input.ids, target;
+  size_t first = 1;
   *why = input.error;
   if (!why->empty()) return false;
   if (!input.is_ids && !e.hold_text(input.text.size(), why)) return false;
   if (!input.is_ids && !text_ids(e, e.input_side(), true, input.text, &ids, why)) return false;
-  if (!target_of(e, o, ids, &target, why)) return false;
+  if (!target_of(e, o, ids, &target, &first, why)) return false;
   (void)phasor_sequence_clear(e.session, 0);
   if (e.has_source() && !e.done(e.encode(ids), why)) return false;
   if (o.blocks) return score_blocks(e, target, out, why);
-  if (o.stride != 0) return score_windows(e, target, o.stride, out, why);
+  if (o.stride != 0) return score_windows(e, target, o.stride, first, out, why);
   if (target.size() - 1 <= e.limits.target)
-    return score_ids(e, target.data(), target.size(), 1, out, why);
+    return score_ids(e, target.data(), target.size(), first, out, why);
   *why =
       no_room(target.size(), e.limits.target,
               e.has_source() ? "--context" : "--context; --stride scores a longer text in windows");

@@ -180,9 +180,11 @@ bool Shortlist::parse(const char* text, size_t bytes, const Pieces& source, cons
   size_t known = always_.size();
   sort_rules();
   for (const Rule& rule : rules_) known += rule.target.size();
-  if (rules_.empty() || known == 0)
-    return *why = format("none of its %s tokens is the model's", grouped(pieces_).c_str()), false;
-  return true;
+  if (vmap ? known != 0 : !rules_.empty()) return true;
+  *why = unknown_ == pieces_
+             ? format("none of its %s tokens is the model's", grouped(pieces_).c_str())
+             : "no line has a source and a target token of the model";
+  return false;
 }
 
 void Shortlist::always(const uint32_t* ids, size_t count) {

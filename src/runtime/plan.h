@@ -51,7 +51,7 @@ enum Part : uint32_t {
   kPartBest,
   kPartText,      // scratch of the tokenizers, or the text of one token
   kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
-  kPartBeams,     // what beam searches keep beside their sequences (decode/beam.cpp)
+  kPartBeams,     // what beam searches keep beside their sequences (decode/beam_state.h)
   kPartJobs,      // (sequences) items of a step, (sequences) states of texts (decode/jobs.h)
   // (sequences + 1) of each source, and of all rows of a chunk: u32, 1 when there is a shortlist,
   // then a bit for each token; when they are wanted

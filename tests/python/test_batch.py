@@ -63,6 +63,17 @@ def test_a_stop_string_in_the_prefix():
         assert done.stdout == b"target5 target\n" * 3
 
 
+def test_a_prefix_without_room():
+    """It is not cut; a search has a token to search for."""
+    ids, room = ["--prefix-ids", "5,6,7"], "--prefix-ids: 3 tokens, there is room for 2 "
+    for flags in (["-n", "2"], ["-n", "3", "--beam", "2"], ["-n", "2", "--batch", "2"]):
+        bad(1, "run", TRANSLATOR, "source5", *ids, *flags, says=[room + "(-n)"])
+    bad(1, "run", TRANSLATOR, "source5", *ids, "--context", "2", says=[room + "(--context)"])
+    for flags in (["-n", "3"], ["--context", "3"], ["-n", "4", "--beam", "2"]):
+        done = phasor("run", TRANSLATOR, "source5", "--quiet", "--print-ids", *ids, *flags)
+        assert done.returncode == 0 and done.stdout.startswith(b"5,6,7"), done.stderr
+
+
 def test_a_bad_line_fails_alone():
     long, bytes_ = "source5 " * 300, "source4 " * 3000
     text = f"source5\n\n{long}\nsource6\n\udcff\n{bytes_}\nsource7 source8\n"
@@ -74,6 +85,23 @@ def test_a_bad_line_fails_alone():
     assert many.stdout == one.stdout and many.stderr == one.stderr
     assert many.stderr.count(b"\n") == 3 and b"line 5: " in many.stderr
     assert many.stdout.split(b"\n")[1:3] == [b"", b""]
+
+
+def test_a_line_that_fails_on_its_way():
+    """Two tokens may be chosen, each once: what was streamed stays, and side by side nothing is."""
+    other = ",".join(str(i) for i in range(47) if i not in (7, 9))
+    given = ["--quiet", "--suppress", other, "--no-repeat-ngram", "1", "--print-ids"]
+    text, outs = "source5\n\nsource6\n", []
+    for more in (["--batch", "1"], ["--batch", "2"], ["--beam", "2"]):
+        done = phasor("run", TRANSLATOR, *given, *more, stdin=text)
+        said = done.stderr.decode().splitlines()
+        assert (
+            done.returncode == 1 and len(said) == 2 and "line 1: no token may be chosen" in said[0]
+        )
+        assert "line 3: no token may be chosen" in said[1]
+        outs.append(done.stdout.decode().split("\n"))
+    assert outs[1] == outs[2] == ["", "", "", ""]
+    assert [len(line.split(",")) for line in outs[0]] == [2, 1, 2, 1] and outs[0][1] == ""
 
 
 def peak(text: bytes, folder: Path, flags: list[str]) -> tuple[int, bytes, bytes]:

@@ -226,7 +226,7 @@ def test_bans_and_prefixes():
         "9,10",
         "-n",
         "2",
-        says=["options.forced"],
+        says=["--prefix-ids: 2 tokens, there is room for 1 (-n)"],
     )
 
 

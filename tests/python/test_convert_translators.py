@@ -20,6 +20,7 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from phasor.tokenizers import tokenizer_json
 from phasor.tokenizers.section import read_section
 
 
@@ -713,7 +714,7 @@ def test_a_tokenizer_without_its_files(family, kind, tmp_path, capsys):
     "files, kind",
     [
         (("spiece.model",), "T5Tokenizer"),
-        (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
+        (("vocab.json", "merges.txt"), "BlenderbotSmallTokenizer"),
         (("source.spm", "target.spm"), "MarianTokenizer"),
         (("sentencepiece.bpe.model",), "BartphoTokenizer"),
     ],
@@ -724,6 +725,45 @@ def test_files_that_only_a_class_can_read(files, kind, tmp_path):
     folder = T.write(tmp_path / "m", "bart", content)
     with pytest.raises(PhasorError, match="save it as tokenizer.json"):
         convert.read_source(folder, None, [])
+
+
+BLENDERBOT_WORDS = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", "a", "b", "Ġa", *"cdefghijklmnopqr"]
+
+
+def blenderbot_files(**config: object) -> dict[str, bytes]:
+    """As they are published: no class is named, and the mask is no word of the vocabulary."""
+    words = {text: i for i, text in enumerate(BLENDERBOT_WORDS)}
+    return {
+        "vocab.json": json.dumps(words).encode(),
+        "merges.txt": "#version: 0.2\nĠ a\n".encode(),
+        "tokenizer_config.json": json.dumps({"add_prefix_space": True, **config}).encode(),
+    }
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"tokenizer_class": "BlenderbotTokenizer", "mask_token": "<mask>"}]
+)
+def test_blenderbots_files(config, tmp_path, phasor):
+    """A space before a text and its end behind it; the mask, which has no row, is left out."""
+    assert len(BLENDERBOT_WORDS) == T.ROWS
+    path = converted(T.write(tmp_path / "m", "blenderbot", blenderbot_files(**config)))
+    assert tokens(phasor, path, "ab a") == [7, 6, 7, 2]
+    assert tokens(phasor, path, "b</s>b") == [4, 6, 2, 4, 6, 2]
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"], d["source"]["mask"]) == ([], [2], None)
+    section, info = tokenizer_json.build_hf_section(tmp_path / "m")
+    assert info["mask"] == T.ROWS  # of an embedding with a row for it
+    assert section != tokenizer_json.build_hf_section(tmp_path / "m", rows=T.ROWS)[0]
+
+
+def test_a_pair_that_has_other_ids_around_it(tmp_path):
+    """It matters only where two texts may be read."""
+    _, info = tokenizer_json.build_hf_section(
+        T.write(tmp_path / "m", "blenderbot", blenderbot_files())
+    )
+    assert info["pair"] is None
+    with pytest.raises(PhasorError, match="other ids around a pair than around a text"):
+        tokenizer_json.pair_of(info)
 
 
 def test_the_small_blenderbot_takes_ids(tmp_path, capsys):
@@ -801,6 +841,77 @@ def test_the_greatest_length_is_kept_and_the_rest_is_noted(tmp_path, phasor):
     said["max_new_tokens"] = 8  # counts more
     (folder / "generation_config.json").write_text(json.dumps(said))
     assert noted(folder)[0]["max_new"] == 8
+
+
+def test_one_token_is_the_last_and_not_the_first(tmp_path, phasor):
+    """As transformers' processors have it, the one of the end behind the other."""
+    said = {"forced_bos_token_id": 4, "forced_eos_token_id": 0}
+    path = converted(marian(tmp_path, {"generation_config.json": json.dumps(said).encode()}))
+    argv = [phasor, "run", path, "--ids", "5,6,0", "--min-new", "9", "--print-ids", "--quiet"]
+    for flags in ([], ["--beam", "1"], ["--beam", "3"], ["--beam", "2", "--batch", "2"]):
+        for most, ids in (("1", ["0"]), ("2", ["4", "0"])):
+            done = subprocess.run([*argv, "-n", most, *flags], capture_output=True, text=True)
+            assert done.stdout.strip().split(",") == ids, done.stderr
+
+
+def test_a_prefix_stands_behind_the_first_token(tmp_path, phasor):
+    """A text does; ids are all that the output begins with."""
+    said = {"forced_bos_token_id": 4, "forced_eos_token_id": 0}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    path = converted(marian(tmp_path, {**T.marian_files(), **own}))
+    x, y = (json.loads(T.marian_files()["vocab.json"])[piece] for piece in ("▁x", "y"))
+    argv = [phasor, "run", path, "--ids", "5,6,0", "-n", "5", "--print-ids", "--quiet"]
+    for more in ([], ["--beam", "2"], ["--batch", "2"]):
+        for flags, ids in (
+            (["--prefix", "xy"], [4, x, y]),
+            (["--prefix-ids", f"{x},{y}"], [x, y]),
+            (["--prefix", ""], [4]),
+        ):
+            done = subprocess.run([*argv, *more, *flags], capture_output=True, text=True)
+            made = [int(i) for i in done.stdout.split(",")]
+            assert made[: len(ids)] == ids and (len(made) == 5 or made[-1] == 0), done.stderr
+
+
+def test_a_target_is_scored_behind_the_first_token(tmp_path, phasor):
+    """A text's probability is that of its tokens behind the forced one."""
+    said = {"forced_bos_token_id": 4}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    path = converted(marian(tmp_path, {**T.marian_files(), **own}))
+    x, y = (json.loads(T.marian_files()["vocab.json"])[piece] for piece in ("▁x", "y"))
+
+    def score(*flags: str) -> tuple[float, int]:
+        argv = [phasor, "score", path, "ab", "--json", *flags]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        said = json.loads(done.stdout)
+        return said["log_probability"], said["tokens"]
+
+    text, tokens_ = score("--target", "xy")
+    whole, all_ = score("--target-ids", f"4,{x},{y},0")
+    first, _ = score("--target-ids", "4")
+    without, _ = score("--target-ids", f"{x},{y},0")
+    assert (tokens_, all_) == (3, 4) and abs(text - (whole - first)) < 1e-6
+    assert abs(text - without) > 1e-3
+    assert score("--target", "") == (pytest.approx(score("--target-ids", "4,0")[0] - first), 1)
+
+
+def test_several_ends_and_last_tokens(tmp_path, phasor):
+    """The tokenizer's end goes behind a text, and others end an output too; of several last tokens
+    the lowest is kept, and a note says so."""
+    said = {"eos_token_id": [0, 7], "forced_eos_token_id": [7, 0, 99]}
+    own = {"generation_config.json": json.dumps(said).encode()}
+    folder = marian(tmp_path, {**T.marian_files(), **own})
+    model, _ = convert.read_source(folder, None, [])
+    assert model.descriptor["target"]["end"] == [0, 7]
+    assert model.descriptor["generation"]["forced_last"] == 0
+    assert [n for n in model.notes if n.startswith("forced_eos_token_id")] == [
+        "forced_eos_token_id: [7, 0, 99]: not all in the vocabulary of 24",
+        "forced_eos_token_id: of 2 ids the file has the lowest, 0",
+    ]
+    path = converted(folder)
+    assert tokens(phasor, path, "ab")[-1] == 0
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 0]}))
+    with pytest.raises(PhasorError, match="eos_token: id 0, and eos_token_id of the configuration"):
+        convert.read_source(folder, None, [])
 
 
 def test_a_config_without_a_generation_config_recommends(tmp_path):

@@ -131,6 +131,15 @@ def test_forced_tokens_need_not_be_in_it(file):
     assert ids(line)[0] == 33 and (len(ids(line)) < 4 or ids(line)[-1] == 35)
 
 
+def test_a_list_for_every_source_alone(file):
+    """A vmap may have no source tokens."""
+    given = ["run", TRANSLATOR, "--quiet", "--json", "-n", "9", "--min-new", "9", *SOURCES]
+    lines = good(*given, "--shortlist", file("\ttarget5 target6 target7\n")).splitlines()
+    assert len(lines) == len(SOURCES)
+    seen = {i for line in lines for i in ids(json.loads(line))}
+    assert len(seen) > 1 and seen <= ids_of(["target5", "target6", "target7"])
+
+
 def test_the_shipped_translator(file):
     content = "\t\u2581I \u2581a .\n\u2581我有\t\u2581have\n一只猫\t\u2581cat \u2581dog nothing\n"
     done = phasor("run", SHIPPED, "我有一只猫", "--shortlist", file(content))
@@ -144,6 +153,8 @@ def test_the_shipped_translator(file):
         (b"", "is empty, expected a shortlist"),
         (b"\n", "none of its 0 tokens is the model's"),
         ("\tx y\nfoo\tbar\n", "none of its 4 tokens is the model's"),
+        ("target5 target6 0.5\n", "no line has a source and a target token of the model"),
+        ("source5\ttarget500\n", "no line has a source and a target token of the model"),
         ("a\tb\nc d\n", "line 2: expected source tokens, one tab, and target tokens"),
         ("a\tb\tc\n", "line 1: expected source tokens, one tab"),
         ("a" + " a" * 16 + "\tb\n", "line 1: 17 source tokens, expected at most 16"),

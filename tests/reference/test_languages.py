@@ -194,6 +194,25 @@ def test_outputs_are_those_of_the_newer_version(of, made, newer, tmp_path, phaso
     same_outputs(phasor, path, made, answers)
 
 
+def test_a_target_is_scored_in_its_language(made, phasor):
+    """Behind the language, which is certain."""
+    source, target = LANGUAGES[made.kind][:2]
+    text, said = lines()[:2]
+    words = [*made.words(said, add_special_tokens=False).input_ids, made.words.eos_token_id]
+    start, name = made.model.config.decoder_start_token_id, made.id_of(target)
+    begin = {"Marian": [start], "MBart": [name], "PLBart": [name]}.get(made.kind, [start, name])
+    with torch.no_grad():
+        logits = made.model(
+            input_ids=torch.tensor([made.ids(text, source, target)]),
+            decoder_input_ids=torch.tensor([[*begin, *words[:-1]]]),
+        ).logits[0, len(begin) - 1 :]
+    want = logits.double().log_softmax(-1)[range(len(words)), words].sum()
+    argv = [phasor, "score", made.path, text, "--target", said, "--json", "--quiet"]
+    ours = json.loads(asked(*argv, *flags(made, source, target)))
+    assert ours["tokens"] == len(words)
+    assert abs(ours["log_probability"] - want) < 1e-4 * abs(want)
+
+
 def test_lines_side_by_side_have_the_language_too(made, phasor):
     names, texts = LANGUAGES[made.kind], lines()[:6]
     argv = [phasor, "run", made.path, "--print-ids", "--quiet", "-n", NEW]

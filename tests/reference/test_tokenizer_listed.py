@@ -18,6 +18,7 @@ from phasor.tokenizers import listed, numbered, tokenizer_json
 
 
 sentencepiece = pytest.importorskip("sentencepiece")
+tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 from transformers.models.m2m_100 import tokenization_m2m_100  # noqa: E402
 
@@ -273,3 +274,40 @@ def test_byt5(tmp_path, driver):
     section, info = tokenizer_json.build_hf_section(tmp_path)
     assert (info["suffix"], info["pad"], info["unknown"], info["pieces"]) == ([1], 0, 2, 384)
     compare(driver, section, tokenizer, texts(), keys=["text"])
+
+
+@pytest.fixture(scope="module")
+def blenderbot(tmp_path_factory) -> Path:
+    """A directory of each class; its mask, as the published one's, is no word of vocab.json."""
+    folder = tmp_path_factory.mktemp("blenderbot")
+    made = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True)
+    names = ["<s>", "<pad>", "</s>", "<unk>"]
+    lines = [text for pair in pairs()[::9] for text in pair]
+    made.train_from_iterator(lines, vocab_size=900, special_tokens=names)
+    made.save_model(str(folder))
+    files = (str(folder / name) for name in ("vocab.json", "merges.txt"))
+    transformers.BlenderbotTokenizer(*files, add_prefix_space=True).save_pretrained(folder / "slow")
+    transformers.AutoTokenizer.from_pretrained(folder / "slow").save_pretrained(folder / "fast")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["slow", "fast", "newer"])
+def test_blenderbot(form, blenderbot, tmp_path, driver):
+    """As AutoTokenizer has it, which takes the fast class; the newer version's directory as that
+    one has it. The mask, behind the rows, is left out."""
+    folder, lines = blenderbot / form, texts()
+    if form == "newer":
+        folder = tmp_path / "again"
+        job = {"kind": "ids", "folder": str(blenderbot / "fast"), "again": str(folder)}
+        (want,) = newer_answers(tmp_path, [{**job, "asks": lines}])
+    else:
+        own = transformers.AutoTokenizer.from_pretrained(folder)
+        want = [own(line, add_special_tokens=False).input_ids for line in lines]
+        assert own("a").input_ids[-1] == 2 != own("a").input_ids[0]
+    section, info = tokenizer_json.build_hf_section(folder, rows=900)
+    assert (info["prefix"], info["suffix"], info["pair"]) == ([], [2], None)
+    assert (info["pieces"], info["mask"]) == (900, None)
+    assert tokenizer_json.build_hf_section(folder)[1]["mask"] == 900
+    made = driver.encode(driver.section(section), [line.encode() for line in lines])
+    wrong = [one for one in zip(lines, made, want, strict=True) if one[1] != one[2]]
+    assert not wrong, (len(wrong), wrong[:3])

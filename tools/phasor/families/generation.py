@@ -192,10 +192,18 @@ def _beams(config: Config) -> dict[str, Any]:
     return out
 
 
-def _last(config: Config, vocabulary: int) -> int | None:
+def _last(config: Config, vocabulary: int, notes: list[str]) -> int | None:
     """forced_eos_token_id; of several, which transformers takes as equally good, the lowest."""
-    given = [i for i in _list(config, "forced_eos_token_id") if 0 <= i < vocabulary]
-    return min(given, default=None)
+    name = "forced_eos_token_id"
+    given = _list(config, name)
+    inside = sorted(i for i in given if 0 <= i < vocabulary)
+    if len(inside) < len(given):
+        notes.append(
+            f"{name}: {shown(config.get(name))}: not all in the vocabulary of {vocabulary}"
+        )
+    if len(inside) > 1:
+        notes.append(f"{name}: of {len(inside)} ids the file has the lowest, {inside[0]}")
+    return inside[0] if inside else None
 
 
 def _options(
@@ -232,7 +240,7 @@ def _options(
         out["suppressed"] = sorted(i for i in suppressed if i >= 0)
     if sequences:
         out["bad_words"] = sequences
-    if (last := _last(config, vocabulary)) is not None:
+    if (last := _last(config, vocabulary, notes)) is not None:
         out["forced_last"] = last
     left = [
         name

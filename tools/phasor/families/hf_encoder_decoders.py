@@ -259,7 +259,7 @@ BLENDERBOT = Family(
     {"position": "learned", **_BEFORE},
     harmless=_HARMLESS,
     neutral=_BLENDERBOT_ORDER,
-    tokenizer="package",
+    tokenizer="blenderbot",
 )
 
 

@@ -222,7 +222,8 @@ class Source(NamedTuple):
         side.update(
             tokenizer=section,
             end=[] if last is None else [last],
-            **{name: info[name] for name in ("prefix", "suffix", "pair", "pair_segment")},
+            pair=tokenizer_json.pair_of(info),
+            **{name: info[name] for name in ("prefix", "suffix", "pair_segment")},
         )
         if self.family is static.FAMILY:  # a text's own tokens alone
             side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
@@ -246,7 +247,7 @@ class Source(NamedTuple):
         side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
         if not classes:
             return
-        side["pair"] = info["pair"]
+        side["pair"] = tokenizer_json.pair_of(info)
         # What is behind the last token that is no padding changes no class.
         while side["suffix"] and side["suffix"][-1] == side["pad"]:
             side["suffix"] = side["suffix"][:-1]

@@ -53,7 +53,7 @@ def marian(folder: Path, descriptor: dict[str, Any], languages: Languages) -> di
         raise PhasorError("--source-lang: the model knows its source's language by itself")
     end = descriptor["target"]["end"]
     eos = names.ids[listed.token(config, "eos", "</s>")]
-    if end != [eos]:
+    if end[:1] != [eos]:  # more may end an output
         raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
     source, target = descriptor["source"], descriptor["target"]
     source.update(suffix=[eos], end=[eos], unknown=names.unknown, tokenizer=SOURCE_TOKENIZER)
@@ -85,8 +85,10 @@ _FILES = words("""
 _SAYS = "tokenizer_config.json"  # what a directory with a tokenizer has
 # Classes of a sentencepiece.bpe.model without a list, and the language of a text without a flag.
 _NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
-_OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart"}  # of such a file, by the family's tokenizer
-_MERGED = ("Bart", "Roberta", "GPT2")  # vocab.json with merges.txt, as tokenizer_json.py reads them
+# Of files without a class, by the family's tokenizer.
+_OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart", "blenderbot": "Blenderbot"}
+# vocab.json with merges.txt, as tokenizer_json.py reads them
+_MERGED = ("Bart", "Roberta", "GPT2", "Blenderbot")
 
 
 SIDES = ("source", "target")
@@ -100,7 +102,8 @@ def package(
 ) -> dict[int, bytes]:
     """The section of a tokenizer.json or of what it was made from, a directory or one of its files,
     which is that of these sides."""
-    section, info = tokenizer_json.build_hf_section(path)
+    rows = min(descriptor[side]["vocabulary"] for side in sides)
+    section, info = tokenizer_json.build_hf_section(path, rows=rows)
     number = SOURCE_TOKENIZER if "source" in sides else TARGET_TOKENIZER
     for side in (descriptor[name] for name in sides):
         for name, own in (("pad", "pad"), ("unknown", "unknown"), ("mask", "mask")):
@@ -112,7 +115,7 @@ def package(
         tokenizer_json.check_segments(info, descriptor["encoder"]["segments"])
         source.update((name, info[name]) for name in ("prefix", "suffix"))
         if descriptor["output"]["output"] == CLASSES:  # of one text or of two
-            source["pair"] = info["pair"]
+            source["pair"] = tokenizer_json.pair_of(info)
     folder = path if path.is_dir() else path.parent
     kind = str(configuration(folder).get("tokenizer_class") or "")
     if kind.startswith("RoFormer"):
@@ -185,8 +188,8 @@ def _with_source(languages: Languages, config: dict[str, Any], usual: str) -> La
 def _end_behind(config: dict[str, Any], found: listed.Listed, descriptor: dict[str, Any]) -> None:
     """A text's end stands behind it; the section is that of both sides."""
     eos = found.ids[listed.token(config, "eos", "</s>", True)]
-    if descriptor["target"]["end"] != [eos]:
-        end = descriptor["target"]["end"]
+    end = descriptor["target"]["end"]
+    if end[:1] != [eos]:
         raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
     for side in (descriptor["source"], descriptor["target"]):
         side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
@@ -257,7 +260,7 @@ def _reader(kind: str, folder: Path) -> Reader | None:
     numbering = name or _OWN_CLASS.get(kind)
     if "sentencepiece.bpe.model" in there and numbering in _NUMBERED:
         return partial(fairseq, numbering)
-    if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
+    if {"vocab.json", "merges.txt"} <= there and numbering in _MERGED:
         return package
     if kind.endswith("package") and "vocab.txt" in there and name == "Bert":
         return package

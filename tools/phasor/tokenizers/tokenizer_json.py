@@ -56,7 +56,7 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
             }
         else:
             refuse(f"post_processor {kind}")
-    for id_ in [*found["prefix"], *found["suffix"], *found["pair"]]:
+    for id_ in [*found["prefix"], *found["suffix"], *(found["pair"] or [])]:
         if id_ not in vocabulary.texts:
             raise TokenizerError(f"post_processor: the id {id_} is not in the vocabulary")
     return {"other_segments": False, **found}
@@ -138,10 +138,16 @@ def _read_template(step: dict, language_model: bool) -> dict:
     others = any(segments - {0} for _, segments in single) or (
         bool(first - {0} or middle - {0} or len(second) != 1) and not language_model
     )
-    if before != prefix or behind != suffix:
-        refuse("post_processor with other ids around a pair than around a text")
-    found = {"prefix": prefix, "suffix": suffix, "pair": between}
+    around = before == prefix and behind == suffix
+    found = {"prefix": prefix, "suffix": suffix, "pair": between if around else None}
     return {**found, "pair_segment": both[1] if others else max(second), "other_segments": others}
+
+
+def pair_of(info: dict) -> list[int]:
+    """The ids between two texts. TokenizerError where others are around them than around one."""
+    if info["pair"] is None:
+        refuse("post_processor with other ids around a pair than around a text")
+    return info["pair"]
 
 
 def check_segments(info: dict, segments: int) -> None:
@@ -294,12 +300,16 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
 
 def _from_merges(folder: Path, config: dict) -> dict:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
-    mask, else GPT-2's."""
+    mask, else GPT-2's. Blenderbot has RoBERTa's tokens, of which the end alone goes behind a
+    text, and its mask may be no word of the vocabulary."""
     vocabulary = _json(folder / "vocab.json")
     lines = read_text(folder / "merges.txt").split("\n")
     merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
-    gpt2 = str(config.get("tokenizer_class")).startswith("GPT2")
-    roberta = not gpt2 and ("<mask>" in vocabulary or config.get("mask_token") is not None)
+    kind = str(config.get("tokenizer_class") or config.get("model_type"))
+    blenderbot = kind.lower() == "blenderbot" or kind.startswith("BlenderbotTokenizer")
+    roberta = not kind.startswith("GPT2") and (
+        blenderbot or "<mask>" in vocabulary or config.get("mask_token") is not None
+    )
     names = (
         dict(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>")
         if roberta
@@ -316,26 +326,30 @@ def _from_merges(folder: Path, config: dict) -> dict:
     added = added_tokens(folder, config, vocabulary, named)
     ids = {**vocabulary, **{token["content"]: token["id"] for token in added}}
     for name, text in names.items():
-        if text not in vocabulary and _token(config, name) is None:
+        usual = blenderbot and name == "mask"
+        if text not in vocabulary and _token(config, name) is None and not usual:
             raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
     around_text = None
-    if config.get("add_bos_token"):  # OPT
-        bos, piece = names["bos"], {"Sequence": {"id": "A", "type_id": 0}}
-        begin = {"SpecialToken": {"id": bos, "type_id": 0}}
+    first, second = ({"Sequence": {"id": name, "type_id": n}} for n, name in enumerate("AB"))
+    if blenderbot or config.get("add_bos_token"):  # OPT
+        own = names["eos" if blenderbot else "bos"]
+        token = {"SpecialToken": {"id": own, "type_id": 0}}
         around_text = {
             "type": "TemplateProcessing",
-            "single": [begin, piece],
-            "pair": [begin, piece, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {bos: {"id": bos, "ids": [ids[bos]], "tokens": [bos]}},
+            "single": [first, token] if blenderbot else [token, first],
+            "pair": [first, second] if blenderbot else [token, first, second],
+            "special_tokens": {own: {"id": own, "ids": [ids[own]], "tokens": [own]}},
         }
     around = {name: [names[name], ids[names[name]]] for name in ("sep", "cls") if roberta}
+    if roberta and not blenderbot:
+        around_text = {"type": "RobertaProcessing", **around}
     return {
         "added_tokens": added,
         "pre_tokenizer": {
             "type": "ByteLevel",
             "add_prefix_space": config.get("add_prefix_space", False),
         },
-        "post_processor": {"type": "RobertaProcessing", **around} if roberta else around_text,
+        "post_processor": around_text,
         "decoder": {"type": "ByteLevel"},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
     }
@@ -504,15 +518,29 @@ def _read_spec(path: Path, config: dict) -> dict:
     )
 
 
-def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, dict]:
+def _without_mask(spec: dict, config: dict, rows: int) -> None:
+    """Leaves out a mask behind the rows of the embedding, as Blenderbot's is: no text has it."""
+    mask = _token(config, "mask") or "<mask>"
+    if isinstance(spec.get("added_tokens"), list):
+        spec["added_tokens"] = [
+            token
+            for token in spec["added_tokens"]
+            if token["content"] != mask or token["id"] < rows
+        ]
+
+
+def build_hf_section(
+    path: Path, options: dict | None = None, rows: int | None = None
+) -> tuple[bytes, dict]:
     """Builds the section for a tokenizer of Hugging Face's packages.
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
-    place of tokenizer_config.json's (do_lower_case, …). Returns the section and what else the files
+    place of tokenizer_config.json's (do_lower_case, …); rows: of the embedding, behind which a mask
+    is left out. Returns the section and what else the files
     say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `ids` (of all pieces
     by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
-    `pair` (lists), `pair_segment` (the segment of a second text and of what follows it) and
+    `pair` (lists; `pair` is read by pair_of), `pair_segment` (the segment of a second text and of what follows it) and
     `other_segments` (whether special tokens have other segments: check_segments),
     `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
     (tokenizer.json's, or None; the engine's limits are the user's). Raises TokenizerError, naming
@@ -545,6 +573,8 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
                 "model",
             ),
         )
+        if rows is not None:
+            _without_mask(spec, config, rows)
         kind = member(spec, "model", "tokenizer.json").get("type")
         built = (model for model in MODELS if model.from_json and model.json_type == kind)
         model = next((model for model in built if model.takes(spec)), None)
