@@ -37,7 +37,7 @@ def listed(folder: Path, config: Mapping[str, Any]) -> dict[int, Any]:
         if not isinstance(given, dict) or len(given) > _MOST:
             raise TokenizerError(f"{_DECODER}: expected a table of tokens by their ids")
         for id_ in given:
-            if not (id_.isascii() and id_.isdigit() and len(id_) < 9):
+            if not (id_.isascii() and id_.isdigit() and len(id_) < 9 and str(int(id_)) == id_):
                 raise TokenizerError(f"{_DECODER}: {shown(id_)}, expected an id")
         return {int(id_): token for id_, token in given.items()}
     out: dict[int, Any] = {}

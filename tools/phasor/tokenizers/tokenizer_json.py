@@ -289,7 +289,7 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
 def _from_merges(folder: Path, config: dict) -> dict:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
     mask, else GPT-2's."""
-    vocabulary = _json(folder / "vocab.json")
+    vocabulary = Vocabulary(_json(folder / "vocab.json"), []).of_model
     lines = read_text(folder / "merges.txt").split("\n")
     merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
     gpt2 = str(config.get("tokenizer_class")).startswith("GPT2")
