@@ -277,7 +277,7 @@ _PIECES = {"a": 0, "b": 1, "<|endoftext|>": 2}
 _GPT2 = {"tokenizer_class": "GPT2Tokenizer"}
 
 
-def _tokens(**tokens: object) -> tuple[str, object]:
+def _table(**tokens: object) -> tuple[str, object]:
     ids = {name.removeprefix("id_"): token for name, token in tokens.items()}
     return "tokenizer_config.json", {**_GPT2, "added_tokens_decoder": ids}
 
@@ -297,11 +297,11 @@ ADDED = {
     "far": ("added_tokens.json", {"<x>": (1 << 24) - 1}, "the package would give it 3"),
     "twice": ("added_tokens.json", {"<x>": 3, "<y>": 3}, "added_tokens.json: '<y>' has the id 3"),
     "long": ("added_tokens.json", {"x" * 5000: 3}, "5000 characters"),
-    "zeros": (*_tokens(id_3="<x>", id_03="<y>"), "added_tokens_decoder: '03', expected an id"),
-    "digits": (*_tokens(**{"9" * 5000: "<x>"}), "expected an id"),
-    "same": (*_tokens(id_3="<x>", id_4="<x>"), "added_tokens_decoder: '<x>' is there twice"),
-    "content": (*_tokens(id_3={"content": [1]}), "added_tokens_decoder: "),
-    "flag": (*_tokens(id_3={"content": "<x>", "lstrip": "yes"}), "added_tokens_decoder: "),
+    "zeros": (*_table(id_3="<x>", id_03="<y>"), "added_tokens_decoder: '03', expected an id"),
+    "digits": (*_table(**{"9" * 5000: "<x>"}), "expected an id"),
+    "same": (*_table(id_3="<x>", id_4="<x>"), "added_tokens_decoder: '<x>' is there twice"),
+    "content": (*_table(id_3={"content": [1]}), "added_tokens_decoder: "),
+    "flag": (*_table(id_3={"content": "<x>", "lstrip": "yes"}), "added_tokens_decoder: "),
     "more": (
         "special_tokens_map.json",
         {"additional_special_tokens": [7]},
