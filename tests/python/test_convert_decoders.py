@@ -1145,6 +1145,18 @@ def test_an_adapter_is_added(llama, adapter):
     assert llama.run() == 0 and llama.output.read_bytes() == first
 
 
+def test_an_adapter_beside_the_weights(llama, adapter, capsys):
+    """The library would load it: it is not left out without a word."""
+    assert llama.run("--lora", adapter.write()) == 0
+    first = llama.output.read_bytes()
+    adapter.path = llama.path
+    adapter.write()
+    llama.output.unlink()
+    assert llama.run() == 1 and not llama.output.exists()
+    assert "is an adapter beside the model's weights: --lora" in capsys.readouterr().err
+    assert llama.run("--lora", llama.path) == 0 and llama.output.read_bytes() == first
+
+
 def test_modules_that_are_saved_replace_the_bases(llama, adapter):
     head = np.linspace(-0.25, 0.25, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
     for name in (

@@ -154,6 +154,16 @@ def test_one_stack_without_cross_attention_is_refused(tmp_path):
             "tie_encoder_decoder: true is not built of 'roberta' and 'bert'",
         ),
         ({"tie_encoder_decoder": "yes"}, "tie_encoder_decoder: 'yes', expected"),
+        (  # whose code adds the table of positions too
+            {
+                "encoder": {
+                    **BERT,
+                    "model_type": "bert-generation",
+                    "position_embedding_type": "relative_key",
+                }
+            },
+            "encoder.position_embedding_type: 'relative_key' is not built",
+        ),
         (
             {_TIED: True, **dict.fromkeys(("encoder", "decoder"), {**BERT, "model_type": "gpt2"})},
             "encoder.model_type: 'gpt2' is not built here",

@@ -299,6 +299,41 @@ CONFIGS = {
     "generation_nested": ("generation_config.json", DEEP, "generation_config.json"),
     "modules_nested": ("modules.json", "{}", "modules.json"),
 }
+_PIECES = {"a": 0, "b": 1, "<|endoftext|>": 2}
+_GPT2 = {"tokenizer_class": "GPT2Tokenizer"}
+
+
+def _table(**tokens: object) -> tuple[str, object]:
+    ids = {name.removeprefix("id_"): token for name, token in tokens.items()}
+    return "tokenizer_config.json", {**_GPT2, "added_tokens_decoder": ids}
+
+
+# Files beside a vocab.json of _PIECES: added tokens, and a vocabulary that is none.
+ADDED = {
+    "id_text": ("vocab.json", {**_PIECES, "<|endoftext|>": "x"}, "has the id 'x'"),
+    "id_null": ("vocab.json", {**_PIECES, "<|endoftext|>": None}, "has the id None"),
+    "id_list": ("vocab.json", {**_PIECES, "<|endoftext|>": [1]}, "has the id"),
+    "id_true": ("vocab.json", {**_PIECES, "<|endoftext|>": True}, "has the id True"),
+    "nested": ("added_tokens.json", DEEP, "added_tokens.json"),
+    "list": ("added_tokens.json", "[1]", "added_tokens.json: not a JSON object"),
+    "number": ("added_tokens.json", {"<x>": 3.0}, "added_tokens.json: '<x>' has the id 3.0"),
+    "true": ("added_tokens.json", {"<x>": True}, "added_tokens.json: '<x>' has the id True"),
+    "below": ("added_tokens.json", {"<x>": -1}, "added_tokens.json: '<x>' has the id -1"),
+    "large": ("added_tokens.json", {"<x>": 1 << 62}, "added_tokens.json: '<x>' has the id"),
+    "far": ("added_tokens.json", {"<x>": (1 << 24) - 1}, "the package would give it 3"),
+    "twice": ("added_tokens.json", {"<x>": 3, "<y>": 3}, "added_tokens.json: '<y>' has the id 3"),
+    "long": ("added_tokens.json", {"x" * 5000: 3}, "5000 characters"),
+    "zeros": (*_table(id_3="<x>", id_03="<y>"), "added_tokens_decoder: '03', expected an id"),
+    "digits": (*_table(**{"9" * 5000: "<x>"}), "expected an id"),
+    "same": (*_table(id_3="<x>", id_4="<x>"), "added_tokens_decoder: '<x>' is there twice"),
+    "content": (*_table(id_3={"content": [1]}), "added_tokens_decoder: "),
+    "flag": (*_table(id_3={"content": "<x>", "lstrip": "yes"}), "added_tokens_decoder: "),
+    "more": (
+        "special_tokens_map.json",
+        {"additional_special_tokens": [7]},
+        "additional_special_tokens: 7, expected a text",
+    ),
+}
 CHANGES = {
     "hidden": {"hidden_size": -32},
     "hidden_huge": {"hidden_size": 1 << 62},
@@ -376,6 +411,16 @@ def made(tmp_path_factory) -> tuple[dict, dict]:
         cases[f"tokenizer-{name}"] += ["--chat", "none"]
     for name, (file, content, says) in CONFIGS.items():
         directory(name, file, content, says)
+    for name, (file, content, says) in ADDED.items():
+        directory(f"added-{name}", "merges.txt", "#version: 0.2\n", says)
+        (folder / f"added-{name}" / "tokenizer.json").unlink()
+        for other, values in {
+            "vocab.json": _PIECES,
+            "tokenizer_config.json": _GPT2,
+            file: content,
+        }.items():
+            (folder / f"added-{name}" / other).unlink(missing_ok=True)
+            _put(folder / f"added-{name}" / other, values)
     for name, change in CHANGES.items():
         directory(f"config-{name}", "config.json", {**config, **change}, next(iter(change)))
     checkpoint = torch_zip.save(
@@ -403,6 +448,7 @@ def made(tmp_path_factory) -> tuple[dict, dict]:
 NAMES = [
     *(f"tokenizer-{n}" for n in BOMBS),
     *CONFIGS,
+    *(f"added-{n}" for n in ADDED),
     *(f"config-{n}" for n in CHANGES),
     *(f"toml-{n}" for n in DESCRIPTIONS),
     *(f"words-{n}" for n in WORDS),

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 import transformers
 from save_newer import draw as draw_weights
+from transformers import CONFIG_MAPPING
 from transformers.activations import ACT2FN
 
 LENGTHS = (20, 6)
@@ -160,8 +161,20 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     """(class, configuration, keys that were changed)."""
     rng = random.Random(f"{family} {number_}")
     model, base = rng.choice(bases)
-    defaults = getattr(transformers, model).config_class().to_dict()
-    config, changed = copy.deepcopy(base), []
+    config = copy.deepcopy(base)
+    if "encoder" not in config:
+        kind = getattr(transformers, model).config_class
+        return model, config, changed_keys(rng, config, kind().to_dict())
+    changed = []  # of a model of two models: of one of them, or of both
+    for half in rng.choice((["encoder"], ["decoder"], ["encoder", "decoder"])):
+        kind = CONFIG_MAPPING[config[half]["model_type"]]
+        changed += changed_keys(rng, config[half], kind().to_dict())
+    return model, config, changed
+
+
+def changed_keys(rng: random.Random, config: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
+    """Changes a configuration; the keys."""
+    changed = []
     if rng.random() < 0.6:
         changed += sizes(rng, config)
     shared = transformers.PretrainedConfig().to_dict()
@@ -173,15 +186,20 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     for key in keys:
         config[key] = value(rng, key, defaults[key], config)
         changed.append(key)
-    return model, config, changed
+    return changed
+
+
+def halves(config: Any) -> list[Any]:
+    """The configurations of the models that an EncoderDecoderModel is made of."""
+    return [getattr(config, half) for half in ("encoder", "decoder") if hasattr(config, half)]
 
 
 def ids_of(config: Any, count: int) -> list[int]:
     """Ids without the padding: some classes give it no position."""
-    pad = getattr(config, "pad_token_id", None)
+    pads = [getattr(one, "pad_token_id", None) for one in (config, *halves(config))]
     rng = np.random.default_rng(7)
     some = rng.integers(4, 60, count).tolist()
-    return [id_ if id_ != pad else id_ - 1 for id_ in some]
+    return [next(i for i in (id_, id_ - 1, id_ - 2, id_ - 3) if i not in pads) for id_ in some]
 
 
 def run(model: torch.nn.Module, ids: list[int]) -> np.ndarray:
@@ -209,6 +227,8 @@ def make(model: str, config: dict[str, Any], folder: Path, seed: int) -> list[in
     kind = getattr(transformers, model)
     how = "sdpa" if "Falcon" in model else "eager"
     built = kind.config_class(**copy.deepcopy(config), attn_implementation=how)
+    for half in halves(built):
+        half._attn_implementation = how
     refuse_giants(kind, built)
     made = kind(built).float().eval()
     tables = {n: p.detach().clone() for n, p in made.named_parameters() if not p.requires_grad}

@@ -77,7 +77,8 @@ class Result:
 
     def __str__(self) -> str:
         d = self.draw
-        changed = {key: d["config"].get(key) for key in d.get("changed", ())}
+        keys = d.get("changed", ())
+        changed = [(name, v) for name, v in items_of(d.get("config", {})) if name in keys]
         return f"{d.get('model')} {d['number']}: {self.what}: {self.line} {changed}"
 
 
@@ -86,6 +87,13 @@ def keys_of(value: Any) -> set[str]:
     if isinstance(value, dict):
         return set(value).union(*map(keys_of, value.values()))
     return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def items_of(value: Any) -> list[tuple[str, Any]]:
+    """All names and values of the tables in a JSON value."""
+    if not isinstance(value, dict):
+        return []
+    return [item for name, v in value.items() for item in ((name, v), *items_of(v))]
 
 
 def checked(folder: Path, draw: dict[str, Any]) -> Result:
@@ -108,7 +116,7 @@ def checked(folder: Path, draw: dict[str, Any]) -> Result:
             known |= set(open_checkpoint(folder))  # a line of tensors names them
         words |= {part for word in words for part in word.split(".")}
         drawn = set(draw["changed"]).union(
-            *(keys_of(draw["config"][name]) for name in draw["changed"])
+            *(keys_of(v) for name, v in items_of(draw["config"]) if name in draw["changed"])
         )
         what = "refused" if words & drawn else "elsewhere" if words & known else "unnamed"
         return Result(what, str(error), draw)

@@ -24,6 +24,7 @@ import test_families_encoders as encoders
 import transformers
 from family_table import ROOT
 from sample import parameters
+from save_newer import draw
 
 from phasor import convert
 from phasor.format import descriptor as D
@@ -305,6 +306,43 @@ OF_NEWER = [
     ),
 ]
 
+_SMALL = {
+    **{"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3},
+    **{"intermediate_size": 40, "max_position_embeddings": 48, "pad_token_id": 0},
+}
+_TABLES = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0}
+_READERS = {
+    "Bert": _SMALL,
+    "Roberta": {**_SMALL, "pad_token_id": 1},
+    "MPNet": {**_SMALL, "pad_token_id": 1},
+    "Albert": {**_SMALL, "embedding_size": 12},
+    "Electra": {**_SMALL, "embedding_size": 12},
+    "DebertaV2": {**_SMALL, **_TABLES, "position_buckets": 8},
+    "ModernBert": {
+        **{**_SMALL, "local_attention": 8, "cls_token_id": 1, "sep_token_id": 2},
+        **{"bos_token_id": 1, "eos_token_id": 2},
+    },
+}
+_GROUPED = {**_SMALL, "num_key_value_heads": 1, "num_labels": 3}
+_JUDGES = {
+    "Llama": _GROUPED,
+    "Qwen2": _GROUPED,
+    "Gemma2": {**_GROUPED, "head_dim": 8},
+    "Phi3": _GROUPED,
+    "GPT2": {"vocab_size": 64, "n_embd": 24, "n_layer": 2, "n_head": 3, "pad_token_id": 0},
+    "Bloom": {"vocab_size": 64, "hidden_size": 24, "n_layer": 2, "n_head": 3, "pad_token_id": 0},
+}
+# Answers, choices and decoders' classes, by both versions.
+HEADS = [
+    Case(name + end, name + end, config)
+    for families, ends in (
+        (_READERS, ("ForQuestionAnswering", "ForMultipleChoice")),
+        (_JUDGES, ("ForSequenceClassification", "ForTokenClassification")),
+    )
+    for name, config in families.items()
+    for end in ends
+]
+
 
 class Saved(NamedTuple):
     """The folders of the models."""
@@ -338,14 +376,15 @@ def saved(request, tmp_path_factory) -> Saved:
                 "config": config,
                 "weights": None if weights is None else str(weights),
                 "folder": str(folder),
-                "ids": IDS,
+                "ids": [IDS] if case.model.endswith("Choice") else IDS,
                 **({"greedy": NEW} if parent == folders.only and _decodes(case) else {}),
             }
         )
 
     wanted = {"GPTNeoXForCausalLM", *parameters(request, "name")}
-    of_both, again, of_newer = (
-        [case for case in cases if case.name in wanted] for cases in (OF_BOTH, AGAIN, OF_NEWER)
+    of_both, again, of_newer, heads = (
+        [case for case in cases if case.name in wanted]
+        for cases in (OF_BOTH, AGAIN, OF_NEWER, HEADS)
     )
     for case in of_both:
         older = Saved.of(folders.older, case.name)
@@ -360,6 +399,12 @@ def saved(request, tmp_path_factory) -> Saved:
         job(folders.again, case, None, Saved.of(folders.older, case.name))
     for case in of_newer:
         job(folders.only, case, case.config, None)
+    for case in heads:
+        kind = getattr(transformers, case.model)
+        model = kind(kind.config_class(**case.config))
+        draw(model)
+        model.save_pretrained(Saved.of(folders.older, case.name))
+        job(folders.newer, case, case.config, Saved.of(folders.older, case.name))
     (out / "jobs.json").write_text(json.dumps(jobs))
     environment = {**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
@@ -423,6 +468,18 @@ def test_a_model_of_the_older_version_that_the_newer_saved_again(saved, name):
     assert (both[0] == both[1]) == (
         name != "Olmo3ForCausalLM"
     )  # whose layers with a window the newer version gives its own default
+
+
+@names(HEADS)
+def test_a_head_of_both_versions(saved, name):
+    """Of answers the starts are compared, the first of what the class gives."""
+    folder = Saved.of(saved.newer, name)
+    path = converted(folder)
+    reference, wanted = Reference(PhasorFile(path)), np.load(f"{folder}.npy")
+    ours = reference.output(reference.encode(np.array(IDS)))
+    ours = ours[:, 0] if name.endswith("Answering") else ours
+    assert np.abs(ours.ravel() - wanted.ravel()).max() < TOLERANCE * max(1, np.ptp(wanted))
+    assert path.read_bytes() == converted(Saved.of(saved.older, name)).read_bytes()
 
 
 @names(OF_NEWER)

@@ -281,6 +281,11 @@ WRONG = [
     ),
     _row("two tokenizers for one side", "model --tokenizer a --tokenizer b", _directory()),
     _row("an adapter that is none", "model --lora model", _directory()),
+    _row(
+        "an adapter beside its model",
+        "model",
+        _directory(files={"adapter_config.json": {"peft_type": "LORA"}}),
+    ),
     _row("a program that is not there", "model --phasor none", _directory()),
     _row(
         "a pointer of Git LFS in place of a tokenizer",

@@ -534,15 +534,15 @@ _KINDS = {
     "bytelevel": ("llama", "LlamaForCausalLM"),
     "composed": ("llama", "LlamaForCausalLM"),
     "metaspace": ("bert", "BertModel"),
-    "bert-bpe": ("gpt2", "GPT2LMHeadModel"),
+    "bert_bpe": ("openai-gpt", "OpenAIGPTLMHeadModel"),
 }
 _FEWER = 60  # pieces beside the bytes and the special ones
 
 
 @functools.cache
 def tokenizer(name: str) -> dict[str, Any]:
-    """A golden tokenizer.json with fewer pieces; BPE of BERT's words, as the first GPT has it."""
-    if name == "bert-bpe":
+    """A golden tokenizer.json with fewer pieces, or one of the first GPT."""
+    if name == "bert_bpe":
         return _bert_bpe()
     tree = json.loads((GOLDEN / "tokenizers" / f"{name}.json").read_text(encoding="utf-8"))
     model = tree["model"]
@@ -565,23 +565,37 @@ def tokenizer(name: str) -> dict[str, Any]:
 
 
 def _bert_bpe() -> dict[str, Any]:
-    letters = [*"abcdefgh.!", "\u00e9", "\u732b"]
-    pieces = [*letters, *(letter + "</w>" for letter in letters), "ab", "ab</w>", "abc"]
-    merges = [["a", "b"], ["a", "b</w>"], ["ab", "c"]]
-    model = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": False}
-    model |= {"continuing_subword_prefix": None, "end_of_word_suffix": "</w>", "merges": merges}
-    model["vocab"] = {piece: id_ for id_, piece in enumerate(["<unk>", *pieces])}
-    flags = {name: False for name in ("single_word", "lstrip", "rstrip", "normalized")}
+    """A tokenizer.json of the first GPT: BPE of BERT's words."""
+    pieces = ["<unk>", *"abcde", *(f"{c}</w>" for c in "abcde.,"), "ab", "abc</w>", "d</w>"]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    unknown = {"id": 0, "content": "<unk>", "special": True, "normalized": False}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": 0, "content": "<unk>", **flags, "special": True}],
-        "normalizer": {"type": "BertNormalizer", "lowercase": True, "strip_accents": None},
+        "added_tokens": [{**unknown, "single_word": False, "lstrip": False, "rstrip": False}],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": None,
         "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
-        "model": model,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "</w>",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocabulary,
+            "merges": [["a", "b"], ["ab", "c</w>"]],
+        },
     }
 
 
@@ -737,24 +751,6 @@ def make_vocabulary(rng: random.Random, words: Words) -> Source:
     return rng.choice((_vocab_txt, _merges, _word_list))(rng, words)
 
 
-_ADDED = {
-    "additional_special_tokens": ["<x>", {"content": "<y>", "lstrip": True}],
-    "mask_token": {"content": "<m>", "lstrip": True, "rstrip": False},
-}
-
-
-def _hostile_added(rng: random.Random, words: Words, following: int) -> dict[str, bytes]:
-    """The files of added tokens of a directory without tokenizer.json, one of them hostile."""
-    tokens = [{"content": "<x>"}, {"content": "<y>", "special": True}, {"content": "a"}]
-    decoder = {str(following + i): token for i, token in enumerate(tokens)}
-    trees: dict[str, Any] = {
-        "special_tokens_map.json": {**_ADDED, "added_tokens_decoder": decoder},
-        "added_tokens.json": {"<x>": following, "<y>": following + 1},
-    }
-    name = rng.choice(list(trees))
-    return {f"m/{name}": _hostile_json(rng, trees[name], words)}
-
-
 def _hostile_lines(rng: random.Random, lines: list[str]) -> bytes:
     lines = list(lines)
     for _ in range(1 + int(rng.expovariate(0.8))):
@@ -777,6 +773,23 @@ def _hostile_lines(rng: random.Random, lines: list[str]) -> bytes:
     return raw.changed(rng, data) if rng.random() < 0.15 else data + b"\n" * rng.randrange(3)
 
 
+def _add_tokens(rng: random.Random, words: Words, files: dict[str, bytes], pieces: int) -> None:
+    """Added tokens beside a vocabulary of so many pieces, in one of their three files."""
+    words = (*words, "<new>", "<x0>", "<x1>", str(pieces))
+    name = rng.choice(("added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"))
+    tree: Any = {"<new>": pieces, "<x0>": pieces + 1}
+    if name == "special_tokens_map.json":
+        more = ["<x0>", {"content": "<x1>", "lstrip": True}]
+        tree = {"additional_special_tokens": more, "pad_token": "<x1>"}
+    elif name == "tokenizer_config.json":
+        new = {"content": "<new>", "special": False, "normalized": True}
+        tree = {str(pieces): new, str(pieces + 1): {"content": "<x0>", "single_word": True}}
+    tree = values.changed(rng, tree, words)
+    if name == "tokenizer_config.json":
+        tree = {**json.loads(files[f"m/{name}"]), "added_tokens_decoder": tree}
+    files[f"m/{name}"] = values.encoded(tree)
+
+
 def _vocab_txt(rng: random.Random, words: Words) -> Source:
     lines = [
         "[PAD]",
@@ -792,20 +805,27 @@ def _vocab_txt(rng: random.Random, words: Words) -> Source:
     ]
     config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "mask_token": "[MASK]"}
     files = dict(model_of(("bert", "BertModel"), models.ROWS))
+    if rng.random() < 0.3:
+        files["m/vocab.txt"] = "\n".join(lines).encode()
+        files["m/tokenizer_config.json"] = _json(config)
+        _add_tokens(rng, words, files, len(lines))
+        return Source(files, ("@m",))
     both = rng.random()
     files["m/vocab.txt"] = _hostile_lines(rng, lines) if both < 0.7 else "\n".join(lines).encode()
     changed = _hostile_json(rng, {**config, "cls_token": {"content": "[CLS]"}}, (*words, *lines))
     files["m/tokenizer_config.json"] = changed if both > 0.5 else _json(config)
-    if rng.random() < 0.3:
-        files |= _hostile_added(rng, (*words, *lines), len(lines))
     return Source(files, ("@m",))
 
 
 def _merges(rng: random.Random, words: Words) -> Source:
     tree = tokenizer("bytelevel")["model"]
     vocabulary = {**tree["vocab"], "<|endoftext|>": len(tree["vocab"])}
+    rows = len(vocabulary)
+    if rng.random() < 0.1:
+        odd = (None, "x", [1], 1.5, True, -1, 0, 1 << 40)
+        vocabulary["<|endoftext|>"] = rng.choice(odd)
     lines = ["#version: 0.2", *(" ".join(pair) for pair in tree["merges"])]
-    files = dict(model_of(("gpt2", "GPT2LMHeadModel"), len(vocabulary)))
+    files = dict(model_of(("gpt2", "GPT2LMHeadModel"), rows))
     how = rng.random()
     files["m/vocab.json"] = (
         _hostile_json(rng, vocabulary, (*words, "Ġ")) if how < 0.5 else _json(vocabulary)
@@ -816,7 +836,8 @@ def _merges(rng: random.Random, words: Words) -> Source:
         _hostile_json(rng, config, words) if how > 0.8 else _json(config)
     )
     if rng.random() < 0.3:
-        files |= _hostile_added(rng, (*words, "a"), len(vocabulary))
+        files["m/tokenizer_config.json"] = _json(config)
+        _add_tokens(rng, words, files, len(vocabulary))
     return Source(files, ("@m",))
 
 
@@ -933,7 +954,7 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
         files = {**model_of(("llama", "LlamaForCausalLM"), 400), "m/tokenizer.model": data}
         files["m/tokenizer_config.json"] = _json(config)
         if rng.random() < 0.5:
-            files |= _hostile_added(rng, words, 5)
+            _add_tokens(rng, words, files, 5)
         return Source(files, ("@m",))
     files = {**model_of(("xlm-roberta", "RobertaModel"), 400), "m/sentencepiece.bpe.model": data}
     config = {"tokenizer_class": "XLMRobertaTokenizer"}
@@ -1083,8 +1104,13 @@ def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
         "m/config.json": _json(config),
         "m/model.safetensors": _weights(kind, config["architectures"][0]),
     }
-    given = ["--tokenizer", rng.choice(["@m", *(f"@m/{part}" for part in files)])]
-    given *= rng.choice((0, 0, 0, 1, 2))  # in place of the directory's own
+    own = ["none", "@m", *(f"@m/{part}" for part in files)]  # in place of the directory's own
+    given = [rng.choice(own) for _ in range(rng.choice((0, 0, 0, 1, 2)))]
+    if given and rng.random() < 0.5:  # for one side what is no translator's
+        tree = tokenizer(rng.choice(("wordpiece", "bytelevel", "bert_bpe", "bert_bpe")))
+        folder["w/tokenizer.json"] = _hostile_json(rng, tree, words)
+        given[rng.randrange(len(given))] = rng.choice(("@w", "@w/tokenizer.json"))
+    given = [word for path in given for word in ("--tokenizer", path)]
     return Source(folder, ("@m", *(flags if rng.random() < 0.3 else ()), *given))
 
 

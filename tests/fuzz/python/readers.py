@@ -70,6 +70,7 @@ READERS = {
     "tokenizer-config": ("tokenizers/tokenizer_json.py", "chat/template.py"),
     "vocabulary": (
         "tokenizers/tokenizer_json.py",
+        "tokenizers/added.py",
         "tokenizers/vocabulary.py",
         "tokenizers/models/word_list.py",
         "convert.py",

@@ -100,6 +100,7 @@ _DECODER_HEADS = {
     "ForTokenClassification": Head(D.CLASSES, last="score", scores=D.SOFTMAX),
 }
 
+_ADAPTER = "adapter_config.json"
 _CODE_NOTE = (
     "auto_map: the directory brings code of its own, which is not run; the library's class is"
     " restated, and --expect proves the result"
@@ -269,6 +270,11 @@ def read(
             flags = "--rope-context, --lora, --rank-template"
             raise PhasorError(f"{flags}: not of static embeddings")
         return Source(static.read(path, folder, modules.head), folder, static.FAMILY)
+    if lora_folder is None and (folder / _ADAPTER).is_file():  # which the library would load
+        raise PhasorError(
+            f"{folder / _ADAPTER}: is an adapter beside the model's weights: --lora {folder} adds"
+            " it; remove this file if the weights have it in them"
+        )
     where = folder / "config.json"
     values = read_json(where)
     unpack = packed.unpacking(where, values)

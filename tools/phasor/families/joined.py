@@ -32,6 +32,12 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.values import settings, words
 
+
+def _bert_generation(e: Encoder) -> None:
+    """Its code adds the table of positions beside relative ones, too."""
+    e.config.must("position_embedding_type", "absolute")
+
+
 # Half of a model only: BERT without token types, and with RoBERTa's names of an output's bias.
 BERT_GENERATION = Family(
     ("bert-generation",),
@@ -58,7 +64,7 @@ BERT_GENERATION = Family(
         {name: value for name, value in SIZES.items() if name != "type_vocab_size"},
     ),
     harmless=("type_vocab_size",),
-    adapt=Encoder.relative_keys,
+    adapt=_bert_generation,
 )
 ENCODERS = PLAIN_ENCODERS + ROTARY_ENCODERS + (BERT_GENERATION,)
 FAMILY = encoder_decoder.Family(

@@ -111,7 +111,7 @@ def merged(
 ) -> Merged:
     """The checkpoint with an adapter. transposed: which tensors of the base are stored as (inputs,
     outputs); tied: the output is the embedding."""
-    if not folder.is_dir():
+    if not (folder / "adapter_config.json").is_file():
         raise PhasorError(f"{folder}: --lora: expected a directory with adapter_config.json")
     config = _config(folder)
     path = next((folder / name for name in _FILES if (folder / name).is_file()), None)

@@ -1,6 +1,6 @@
-"""The added tokens of a directory without tokenizer.json, as transformers puts them together: those
-of added_tokens_decoder (tokenizer_config.json) or, where nothing says it, of added_tokens.json; the
-special tokens by their names; and additional_special_tokens. Needs numpy only.
+"""The added tokens of a directory as transformers puts them together: those of tokenizer.json; of
+added_tokens_decoder (tokenizer_config.json) or, where nothing says it, of added_tokens.json; the
+special tokens by their names; additional_special_tokens and extra_special_tokens. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from phasor.tokenizers.vocabulary import special_token
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 _MOST = 1 << 20  # tokens
 _DECODER, _MORE = "added_tokens_decoder", "additional_special_tokens"
+_EXTRA = "extra_special_tokens"  # a list, or a table of names
 
 
 def _token(where: str, token: Any, id_: int, special: bool) -> dict:
@@ -37,7 +38,7 @@ def listed(folder: Path, config: Mapping[str, Any]) -> dict[int, Any]:
         if not isinstance(given, dict) or len(given) > _MOST:
             raise TokenizerError(f"{_DECODER}: expected a table of tokens by their ids")
         for id_ in given:
-            if not (id_.isascii() and id_.isdigit() and len(id_) < 9):
+            if not (id_.isascii() and id_.isdigit() and len(id_) < 9 and str(int(id_)) == id_):
                 raise TokenizerError(f"{_DECODER}: {shown(id_)}, expected an id")
         return {int(id_): token for id_, token in given.items()}
     out: dict[int, Any] = {}
@@ -48,6 +49,39 @@ def listed(folder: Path, config: Mapping[str, Any]) -> dict[int, Any]:
     return out
 
 
+def _more(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The special tokens without a name, each with the field that has it."""
+    more, extra = config.get(_MORE) or [], config.get(_EXTRA) or []
+    extra = list(extra.values()) if isinstance(extra, dict) else extra
+    for name, tokens in ((_MORE, more), (_EXTRA, extra)):
+        if not isinstance(tokens, list) or len(tokens) > _MOST:
+            raise TokenizerError(f"{name}: {shown(tokens)}, expected a list")
+    return [(_MORE, token) for token in more] + [(_EXTRA, token) for token in extra]
+
+
+def joined_tokens(
+    folder: Path, config: Mapping[str, Any], own: list[dict], ids: Mapping[str, int], named: list
+) -> list[dict]:
+    """The added tokens of a tokenizer.json, its `own`, with those that the files beside it have.
+    ids: of all its texts. One that a table has with other flags is the table's."""
+    out = {token["content"]: token for token in own}
+    if len(out) < len(own):  # one is there twice, and refused where they are read
+        return own
+    said = added_tokens(folder, config, ids, named)
+    table = listed(folder, config) if config.get(_DECODER) is not None else {}
+    theirs = [_token(_DECODER, token, -1, False) for token in table.values()]
+    others = {
+        token["content"]
+        for token in theirs
+        if any(bool(out.get(token["content"], {}).get(f)) != token[f] for f in (*_FLAGS, "special"))
+    }
+    for token in said:
+        text = token["content"]
+        if text not in out or text in others:
+            out[text] = {**token, "id": out.get(text, token)["id"]}
+    return list(out.values())
+
+
 def added_tokens(
     folder: Path,
     config: Mapping[str, Any],
@@ -56,9 +90,6 @@ def added_tokens(
 ) -> list[dict]:
     """The added tokens of a tokenizer.json by their ids. named: those of the class, with an id
     below 0 where the vocabulary has none."""
-    more = config.get(_MORE) or []
-    if not isinstance(more, list) or len(more) > _MOST:
-        raise TokenizerError(f"{_MORE}: {shown(more)}, expected a list")
     tables = config.get(_DECODER) is not None
     out: dict[str, dict] = {}
     for id_, token in listed(folder, config).items():
@@ -71,8 +102,8 @@ def added_tokens(
             made["normalized"] = True
     following = max([len(vocabulary) - 1, *(token["id"] for token in out.values())]) + 1
     behind = [(token, not tables) for token in named]
-    for token in more:
-        made = _token(_MORE, token, -1, True)
+    for where, token in _more(config):
+        made = _token(where, token, -1, True)
         made["id"] = vocabulary.get(made["content"], -1)
         behind.append((made, isinstance(token, dict)))
     for token, flags in behind:  # flags: count more than those of the table

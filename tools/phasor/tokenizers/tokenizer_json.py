@@ -2,10 +2,11 @@
 (docs/format.md, TOKENIZER, models 4 to 8).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
-the `tokenizers` package. Where a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with
-merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa) is read as the conversion in
-`transformers` reads it. models/ has what becomes of each. Needs numpy only. What would change the
-ids and is not understood is refused by name, never ignored.
+the `tokenizers` package, with what `transformers` changes by the files beside it. Where a directory
+has no tokenizer.json, vocab.txt (BERT), vocab.json with merges.txt (RoBERTa, GPT-2) or
+sentencepiece.bpe.model (XLM-RoBERTa) is read as the conversion in `transformers` reads it. models/
+has what becomes of each. Needs numpy only. What would change the ids and is not understood is
+refused by name, never ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
-from phasor.tokenizers.added import added_tokens
+from phasor.tokenizers.added import added_tokens, joined_tokens
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
 from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
@@ -25,6 +26,7 @@ from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.vocabulary import Vocabulary, special_token
+from phasor.values import words
 
 # ---- What the template says
 
@@ -302,7 +304,7 @@ def _from_merges(folder: Path, config: dict) -> dict:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
     mask, else GPT-2's. Blenderbot has RoBERTa's tokens, of which the end alone goes behind a
     text, and its mask may be no word of the vocabulary."""
-    vocabulary = _json(folder / "vocab.json")
+    vocabulary = Vocabulary(_json(folder / "vocab.json"), []).of_model
     lines = read_text(folder / "merges.txt").split("\n")
     merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
@@ -488,6 +490,76 @@ def _from_fairseq(path: Path, config: dict) -> dict:
     }
 
 
+# Classes that make BertNormalizer anew where their own settings are not the file's, and the model
+# types of directories that name no class.
+_NORMALISED = words("""
+    Bert DistilBert Electra MPNet Funnel MobileBert LayoutLM SqueezeBert Lxmert ConvBert Splinter
+    DPRReader DPRQuestionEncoder DPRContextEncoder
+""")
+_NORMALISED_TYPES = words("bert distilbert electra mpnet")
+# Its settings in tokenizer_config.json, and what they are where it does not say it.
+_SETTINGS = {
+    "lowercase": ("do_lower_case", True),
+    "strip_accents": ("strip_accents", None),
+    "handle_chinese_chars": ("tokenize_chinese_chars", True),
+}
+_ATTRIBUTES = words("bos eos unk sep pad cls mask")
+
+
+def _configured(spec: dict, folder: Path, config: dict) -> dict:
+    """A tokenizer.json with what transformers changes in it by the files beside it."""
+    kind = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    if config.get("split_special_tokens"):
+        refuse("tokenizer_config.json: split_special_tokens")
+    spec = dict(spec)
+    normalizer = spec.get("normalizer")
+    theirs = kind in _NORMALISED or (not kind and config.get("model_type") in _NORMALISED_TYPES)
+    if theirs and isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        said = {name: config.get(*setting) for name, setting in _SETTINGS.items()}
+        spec["normalizer"] = {**normalizer, **said}
+    _check_prefix(spec.get("pre_tokenizer"), config)
+    ids, own = _texts(spec.get("model")), spec.get("added_tokens") or []
+    if not isinstance(own, list) or not all(_is_token(token) for token in own):
+        return spec  # which is refused where it is read
+    ids |= {token["content"]: token["id"] for token in own}
+    texts = {name: text for name in _ATTRIBUTES if (text := _token(config, name)) is not None}
+    if theirs:
+        usual = {name: f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
+        texts = {**{name: text for name, text in usual.items() if text in ids}, **texts}
+    named = [_named(config, name, texts[name], ids) for name in _ATTRIBUTES if name in texts]
+    spec["added_tokens"] = joined_tokens(folder, config, own, ids, named)
+    return spec
+
+
+def _texts(model: Any) -> dict[str, int]:
+    """The ids of a model's texts, those that are sound."""
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, list):
+        rows = ((row[0] if isinstance(row, list) and row else None) for row in vocabulary)
+        return {text: id_ for id_, text in enumerate(rows) if isinstance(text, str)}
+    found = vocabulary.items() if isinstance(vocabulary, dict) else ()
+    return {text: id_ for text, id_ in found if type(id_) is int}
+
+
+def _is_token(token: Any) -> bool:
+    text, id_ = (token.get(n) for n in ("content", "id")) if isinstance(token, dict) else (0, 0)
+    return isinstance(text, str) and type(id_) is int
+
+
+def _check_prefix(step: Any, config: dict) -> None:
+    """A class of transformers puts its own add_prefix_space, false where nothing says it, in the
+    place of the file's; what has no class is the package's own."""
+    name, classed = "add_prefix_space", config.get("tokenizer_class") or config.get("model_type")
+    if not classed or not isinstance(step, dict) or step.get("type") != "ByteLevel":
+        return
+    said, own = bool(config.get(name)), step.get(name)
+    if isinstance(own, bool) and own != said:
+        raise TokenizerError(
+            f"tokenizer_config.json: {name} is {str(said).lower()}, and the pre_tokenizer of"
+            f" tokenizer.json has {str(own).lower()}; make them the same"
+        )
+
+
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
@@ -503,7 +575,7 @@ def _read_spec(path: Path, config: dict) -> dict:
         return _from_merges(folder, config)
     file = path if path.is_file() else folder / "tokenizer.json"
     if file.exists():
-        return _json(file)
+        return _configured(_json(file), folder, config)
     if config.get("tokenizer_class") == "ByT5Tokenizer":
         return _from_byt5(config)
     if (folder / "vocab.txt").exists():
