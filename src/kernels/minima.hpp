@@ -13,30 +13,51 @@ PHASOR_INLINE void scales_q4m(v16<typename L::Arch> (&to)[2], const unsigned cha
   to[1] = L::half16(plane + g * (kLanes * 4) + kLanes * 2);
 }
 
-// Four groups' bytes of the 16 outputs.
-typedef unsigned char Bytes64 __attribute__((vector_size(64)));
-
 // What eight groups share: their scale and minimum, and the codes that multiply them. The codes are
 // those of scale_code and minimum_code, 16 rows side by side.
 template <class L>
 struct Super {
   using V = v16<typename L::Arch>;
   V number[2];
-  Bytes64 codes[2][2];
+  alignas(64) unsigned char codes[2][kSuper * kLanes];
   // The scale (i = 0) or the minimum of group g of the eight.
   PHASOR_INLINE V at(size_t g, size_t i) const {
-    return number[i] * L::byte16(reinterpret_cast<const unsigned char*>(codes[i]) + g * kLanes);
+    return number[i] * L::byte16(codes[i] + g * kLanes);
   }
 };
+// As many bytes as a register has, since gcc takes a wider vector apart byte by byte; four by four
+// on x86, which shifts no bytes.
+#if defined(__x86_64__)
+typedef uint32_t Code;
+#else
+typedef uint8_t Code;
+#endif
+#if defined(__AVX512BW__)
+typedef Code Codes __attribute__((vector_size(64)));
+#elif defined(__AVX2__)
+typedef Code Codes __attribute__((vector_size(32)));
+#else
+typedef Code Codes __attribute__((vector_size(16)));
+#endif
+constexpr Code bytes_of(uint32_t mask) { return static_cast<Code>(mask * 0x01010101u); }
 template <class L>
-PHASOR_INLINE Super<L> super_of(const unsigned char* plane, size_t g) {
+PHASOR_INLINE void super_of(Super<L>& to, const unsigned char* plane, size_t g) {
   const unsigned char* p = plane + g / kSuper * (kSuperBytes * kLanes);
-  Bytes64 a, b, c;
-  __builtin_memcpy(&a, p + kLanes * 4, 64);
-  __builtin_memcpy(&b, p + kLanes * 4 + 64, 64);
-  __builtin_memcpy(&c, p + kLanes * 4 + 128, 64);
-  return {{L::half16(p), L::half16(p + kLanes * 2)},
-          {{a & 63, (c & 15) | (a >> 6 << 4)}, {b & 63, (c >> 4) | (b >> 6 << 4)}}};
+  to.number[0] = L::half16(p);
+  to.number[1] = L::half16(p + kLanes * 2);
+  p += kLanes * 4;
+  PHASOR_UNROLL for (size_t i = 0; i < 64; i += sizeof(Codes)) {
+    Codes a, b, c;
+    __builtin_memcpy(&a, p + i, sizeof a);
+    __builtin_memcpy(&b, p + i + 64, sizeof b);
+    __builtin_memcpy(&c, p + i + 128, sizeof c);
+    const Codes low = c & bytes_of(15), high = (c & bytes_of(240)) >> 4,
+                of[2][2] = {{a & bytes_of(63), low | (a & bytes_of(192)) >> 2},
+                            {b & bytes_of(63), high | (b & bytes_of(192)) >> 2}};
+    PHASOR_UNROLL for (size_t n = 0; n < 2; ++n)
+      PHASOR_UNROLL for (size_t k = 0; k < 2; ++k)
+        __builtin_memcpy(to.codes[n] + i + 64 * k, &of[n][k], sizeof of[n][k]);
+  }
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ struct Quantised {
       V scales[P][1 + Q::kMinima];
       if constexpr (Q::kSupers) {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
-          if (g % kSuper == 0) supers[p] = super_of<L>(scale_plane[p], g);
+          if (g % kSuper == 0) super_of(supers[p], scale_plane[p], g);
           PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[p][i] = supers[p].at(g % kSuper, i);
         }
       } else {
@@ -323,7 +323,7 @@ struct Quantised {
       V of[1][kOf];
       for (size_t g = first; g < end; g += Q::kSupers ? kSuper : 1) {
         if constexpr (Q::kSupers) {
-          kept[(g - first) / kSuper] = super_of<L>(plane, g);
+          super_of(kept[(g - first) / kSuper], plane, g);
         } else {
           Q::scales(of[0], plane, g);
           PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(kept[g - first][i]);

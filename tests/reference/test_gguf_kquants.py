@@ -193,3 +193,65 @@ def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
         f" {found[1]:.5f}, all of it as q8 {found[2]:.5f}"
     )
     assert found[0] <= 5e-4 and found[1] <= found[2] + 5e-4
+
+
+def test_a_billion_weights_are_no_larger_than_an_eighth_more(tmp_path: Path) -> None:
+    """The shape of Llama 3.2 1B, random weights, no tokenizer: what Q6_K costs as q8. Its embedding
+    is the output's matrix too, so a third of the file is Q6_K."""
+    if not os.environ.get("SWEEP"):
+        pytest.skip("a quarter of an hour, 4 GB of disk: SWEEP=1")
+    source = as_q4_k_m(random_file(tmp_path / "f16.gguf", layers=16, width=2048, hidden=8192))
+    (tmp_path / "f16.gguf").unlink()
+    kinds = Counter(t.tensor_type.name for t in gguf.GGUFReader(source).tensors)
+    kept = converted(source)
+    sizes = [path.stat().st_size for path in (source, kept)]
+    print(f"{dict(kinds)}: {sizes[0]:,} bytes become {sizes[1]:,}, {sizes[1] / sizes[0]:.4f}")
+    assert kinds["Q4_K"] and kinds["Q6_K"] == 1 + 2 * 8
+    assert sizes[1] <= 1.125 * sizes[0]
+
+
+def random_file(path: Path, layers: int, width: int, hidden: int) -> Path:
+    """A Llama with heads of 64, keys and values for a quarter of them, 128,256 rows, in F16."""
+    shapes = {"token_embd.weight": (128256, width), "output_norm.weight": (width,)}
+    for i in range(layers):
+        block = {
+            "attn_norm": (width,),
+            "attn_q": (width, width),
+            "attn_k": (width // 4, width),
+            "attn_v": (width // 4, width),
+            "attn_output": (width, width),
+            "ffn_norm": (width,),
+            "ffn_gate": (hidden, width),
+            "ffn_up": (hidden, width),
+            "ffn_down": (width, hidden),
+        }
+        shapes |= {f"blk.{i}.{name}.weight": shape for name, shape in block.items()}
+    numbers = {
+        "block_count": layers,
+        "context_length": 4096,
+        "embedding_length": width,
+        "feed_forward_length": hidden,
+        "attention.head_count": width // 64,
+        "attention.head_count_kv": width // 256,
+        "rope.dimension_count": 64,
+        "vocab_size": 128256,
+    }
+    writer = gguf.GGUFWriter(path, "llama")
+    for name, number in numbers.items():
+        writer.add_uint32(f"llama.{name}", number)
+    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+    writer.add_float32("llama.rope.freq_base", 5e5)
+    writer.add_tokenizer_model("no_vocab")
+    types = {name: np.dtype("f2" if len(shape) == 2 else "f4") for name, shape in shapes.items()}
+    for name, shape in shapes.items():
+        size = int(np.prod(shape)) * types[name].itemsize
+        writer.add_tensor_info(name, shape, types[name], size)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    rng = np.random.default_rng(3)
+    for name, shape in shapes.items():
+        values = rng.standard_normal(shape, np.float32) * np.float32(shape[-1] ** -0.5)
+        writer.write_tensor_data(values.astype(types[name]))
+    writer.close()
+    return path

@@ -16,9 +16,8 @@ beside its matrix products), start (to the first token), footprint (sizes, memor
 
 Each part writes its figures to build/bench/results/ROW.json when it is done, and the page is made
 of those that are there: what was measured stays when a run is cut off. `--page-only --page
-docs/performance.md` makes the page again. Its last section is docs/performance-log.md, which is
-written by hand, below its heading. The engines of a comparison are asked in turns
-(tools/bench/common.py).
+docs/performance.md` makes the page again. What is written by hand is docs/performance-log.md. The
+engines of a comparison are asked in turns (tools/bench/common.py).
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def machine() -> str:
     fields = {name.strip(): value.strip() for name, value in fields.items()}
     model = fields.get("model name") or platform.processor() or platform.machine()
     flags = (fields.get("flags") or fields.get("Features") or "").split()
-    seen = [f for f in ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimddp") if f in flags]
+    known = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
+    seen = [f for f in known if f in flags]
     return f"{model}, {os.cpu_count()} cores, {' '.join(seen)}"
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Sequence
 
-from bench.common import OURS, ROOT, Answer, at_threads, spread
+from bench.common import OURS, Answer, at_threads, spread
 from phasor.files import replacing, write_text
 
 _TITLES = {
@@ -99,6 +99,12 @@ _TITLES = {
     ),
 }
 _LESS_IS_BETTER = {"ms", "s", "MiB", "MB", "kB", "µs", "ns", "cycles"}
+
+
+_LOG = (
+    "What was tried, what helped, why rows fall short, and what was aimed at for the newer types "
+    "and levels, on other machines too: [performance-log.md](performance-log.md)."
+)
 
 
 def number(x: float) -> str:
@@ -272,7 +278,8 @@ def _charts(folder: Path, parts: dict[str, Answer]) -> dict[str, list[str]]:
 
 
 def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
-    """The page of all results; of those named in `alone`, without what is written by hand."""
+    """The page of all results; of those named in `alone`, without the link to what is written by
+    hand. What was aimed at stands together, but for parts that another machine measured."""
     files = sorted(results.glob("*.json"))
     parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in files}
     order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
@@ -293,14 +300,14 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         f"Machine: {first['machine']}; {first['compiler']}; Python {first['python']}.",
         "",
     ]
-    all_aims = [line for name in order for line in aims(parts[name])]
+    if not alone:
+        lines += [_LOG, ""]
+    together = [name for name in order if parts[name]["machine"] == first["machine"]]
+    all_aims = [line for name in together for line in aims(parts[name])]
     if all_aims:
         lines += ["## What was aimed at", "", *_AIM_HEAD, *all_aims, ""]
     pictures = _charts(path.parent, {name: parts[name] for name in order})
     for name in order:
-        lines += section({**parts[name], "aims": []}) + pictures.get(name, [])
-    log = ROOT / "docs" / "performance-log.md"
-    if log.exists() and not alone:
-        text = log.read_text(encoding="utf-8").split("\n", 2)[2].strip()
-        lines += ["## What was tried and did not help", "", text, ""]
+        part = {**parts[name], "aims": []} if name in together else parts[name]
+        lines += section(part) + pictures.get(name, [])
     write_text(path, "\n".join(lines))

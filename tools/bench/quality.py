@@ -14,7 +14,7 @@ weights in F32 as GGUF; llama.cpp (package cyllama) makes its types of it, all m
 and reads the same ids. An encoder of sentences reads the text's first lines that are not empty,
 cut to what its makers say, and its vectors stand beside the first row's; converted to f32 with
 --smooth, q8, q8r and q8rh have the input scales that the converter gives them. BLEU needs the
-package sacrebleu.
+package sacrebleu; the standard error of its difference is over draws of the lines.
 """
 
 from __future__ import annotations
@@ -287,20 +287,47 @@ def sentences(args: argparse.Namespace, folder: Path) -> None:
 # ---- A translator
 
 
-def translation(args: argparse.Namespace, folder: Path) -> None:
+def counted(made: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """What BLEU adds up, of each line: n-grams that match, n-grams, and both lengths."""
     from sacrebleu.metrics import BLEU
 
+    metric = BLEU(effective_order=True)
+    each = [metric.sentence_score(line, [right]) for line, right in zip(made, references)]
+    return np.array([(*one.counts, *one.totals, one.sys_len, one.ref_len) for one in each])
+
+
+def bleu(rows: np.ndarray) -> float:
+    from sacrebleu.metrics import BLEU
+
+    *grams, ours, theirs = rows.sum(axis=0).tolist()
+    return BLEU.compute_bleu(grams[:4], grams[4:], ours, theirs, smooth_method="exp").score
+
+
+def change(rows: np.ndarray, first: np.ndarray) -> str:
+    """The difference from the first row, and its standard error: of 1,000 draws of as many lines,
+    the same of both."""
+    rng, count = np.random.default_rng(1), len(rows)
+    draws = [rng.integers(0, count, count) for _ in range(1000)]
+    error = np.std([bleu(rows[draw]) - bleu(first[draw]) for draw in draws], ddof=1)
+    return f"{bleu(rows) - bleu(first):+.2f} ± {error:.2f}"
+
+
+def translation(args: argparse.Namespace, folder: Path) -> None:
     sources, references = read_text(args.sources), read_text(args.references).splitlines()
-    print("| | MB | BLEU | lines that are others |\n|---|---:|---:|---:|", flush=True)
+    print(
+        "| | MB | BLEU | beside the first | lines that are others |\n|---|---:|---:|---:|---:|",
+        flush=True,
+    )
     first: list[str] = []
+    exact: np.ndarray | None = None
     for name, path in variants(args, folder):
         printed = call(args.phasor, "run", path, "--quiet", text=sources, threads=args.threads)
         made = printed.split("\n")[: len(references)]
-        first = first or made
-        score = BLEU().corpus_score(made, [references]).score
+        first, rows = first or made, counted(made, references)
+        exact = rows if exact is None else exact
         print(
-            f"| {name} | {path.stat().st_size / 1e6:.1f} | {score:.2f} | "
-            f"{sum(a != b for a, b in zip(made, first))} of {len(made)} |",
+            f"| {name} | {path.stat().st_size / 1e6:.1f} | {bleu(rows):.2f} | "
+            f"{change(rows, exact)} | {sum(a != b for a, b in zip(made, first))} of {len(made)} |",
             flush=True,
         )
 

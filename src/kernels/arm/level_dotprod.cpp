@@ -143,7 +143,7 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
     Q::products(s, in.q + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes + half * 32);
     V scales[1 + Q::kMinima];
     if constexpr (Type::kSupers) {
-      if (g % kSuper == 0) super = super_of<Level>(w, g);
+      if (g % kSuper == 0) super_of(super, w, g);
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[i] = super.at(g % kSuper, i);
     } else {
       Type::scales(scales, w, g);
