@@ -149,6 +149,24 @@ def test_biases_of_zeros_that_a_quantiser_adds(tmp_path, capsys):
     assert "left over: model.layers.0.mlp.up_proj.bias" in directory.refused(capsys)
 
 
+def test_weights_and_activations_in_int8_as_they_are_published(tmp_path):
+    """W8A8 of llm-compressor: a scale a row, activations with one a token. The integers and the
+    scales are the file's own."""
+    directory = Directory(tmp_path, "int-quantized")
+    activations = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token"}
+    group = directory.quantization["config_groups"]["group_0"]
+    group = {**group, "input_activations": {**activations, "dynamic": True}}
+    group["output_activations"] = None
+    directory.quantization = {**directory.quantization, "config_groups": {"group_0": group}}
+    file = directory.file()
+    for layer in range(LAYERS):
+        name = f"model.layers.{layer}.mlp.down_proj.weight"
+        stored = file.quantised(R.key_of(R.DECODER, layer, R.FFN_OUT))
+        integers, scales = directory.tensors[name], directory.tensors[f"{name}_scale"]
+        np.testing.assert_array_equal(stored.values[:, : integers.shape[1]], integers)
+        np.testing.assert_array_equal(stored.scales.ravel(), scales.astype(np.float32).ravel())
+
+
 def test_scales_of_activations_are_passed_over(tmp_path, capsys):
     directory = Directory(tmp_path, "int-quantized")
     wanted = directory.file().bytes.tobytes()
