@@ -30,6 +30,7 @@ TEXTS = [
 _BERT, _GPT2 = {"tokenizer_class": "BertTokenizer"}, {"tokenizer_class": "GPT2Tokenizer"}
 _BARE = {"tokenizer_class": "PreTrainedTokenizerFast"}
 _EOS = ("<eos>", "[NEW]")  # of a vocabulary, and no added tokens
+_MAP = {"eos_token": "[NEW]", "pad_token": "<pad>"}  # special_tokens_map.json
 _PLAIN = dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False)
 
 
@@ -78,6 +79,12 @@ CASES = {
         "45",
     ),
     "more, the newer name": (wordpiece(), {**_BERT, "extra_special_tokens": ["[NEW]"]}, "5"),
+    "a map": (byte_bpe(more=_EOS), {**_BARE, "eos_token": "<eos>", "map": _MAP}, "45"),
+    "a map beside a table": (
+        byte_bpe(more=_EOS),
+        {**_BARE, "eos_token": "<eos>", "map": _MAP, "added_tokens_decoder": {}},
+        "45",
+    ),
     "a table": (
         wordpiece(),
         {
@@ -95,7 +102,10 @@ CASES = {
 def written(folder: Path, made: tokenizers.Tokenizer, config: dict) -> Path:
     made.save(str(folder / "tokenizer.json"))
     kind = "gpt2" if config.get("tokenizer_class") == "GPT2Tokenizer" else "bert"
+    config = dict(config)
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    if more := config.pop("map", None):
+        (folder / "special_tokens_map.json").write_text(json.dumps(more))
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder
 
@@ -129,15 +139,17 @@ def newer(tmp_path_factory) -> dict[str, list[list[int]]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_ids_are_those_of_both_versions(name, newer, tmp_path):
+def test_the_ids_are_those_of_both_versions(name, newer, tmp_path, monkeypatch):
     from phasor.tokenizers import tokenizer_json as hf
 
     made, config, versions = CASES[name]
     written(tmp_path, made, config)
-    own = {"tokenizer_class": None, "model_type": "bert", **config}
+    specs, read_spec = [], hf._read_spec
+    monkeypatch.setattr(
+        hf, "_read_spec", lambda *given: specs.append(read_spec(*given)) or specs[0]
+    )
     hf.build_hf_section(tmp_path)
-    spec = hf._read_spec(tmp_path, own)
-    read = tokenizers.Tokenizer.from_str(json.dumps(spec))
+    read = tokenizers.Tokenizer.from_str(json.dumps(specs[0]))
     ours = [read.encode(text, add_special_tokens=False).ids for text in TEXTS]
     if "4" in versions:
         assert ours == ids_of(tmp_path)

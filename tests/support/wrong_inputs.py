@@ -311,6 +311,11 @@ WRONG = [
         _directory(weights=False, files={"model-00001-of-00002.safetensors": b"x"}),
     ),
     _row(
+        "a variant alone",
+        "model",
+        _directory(weights=False, files={"model.fp16.safetensors": b"x"}),
+    ),
+    _row(
         "a download that did not end",
         "model",
         _directory(weights=False, files={"model.safetensors.incomplete": b"x"}),

@@ -66,6 +66,7 @@ _INSIDE = (
     ("params.json", "Meta's or Mistral's own files: give the same model as transformers has it"),
     (".incomplete", "a download that did not end: download it again"),
 )
+_VARIANT = re.compile(r"(model|pytorch_model)\.[\w-]{1,32}(\.safetensors|\.bin)")
 _SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(\.safetensors|\.bin)")
 
 
@@ -105,6 +106,8 @@ def of_directory(path: Path) -> str:
             return f"has {name}, a link to what is not there: download it again"
         if shard := _SHARD.fullmatch(name):
             return f"has shards without their index: download {shard[1]}{shard[2]}.index.json too"
+        if variant := _VARIANT.fullmatch(name):
+            return f"has {name}, a variant: call it {variant[1]}{variant[2]}"
     for end, what in _INSIDE:
         if any(name.endswith(end) for name in names):
             return f"has {what}"

@@ -71,10 +71,11 @@ def special_tokens(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, the special tokens as templates see them) of a Hugging Face
     directory."""
     config = _read(folder / "tokenizer_config.json")
-    tokens = _read(folder / "special_tokens_map.json")
+    table = config.get("added_tokens_decoder") is not None  # then transformers reads no other file
+    tokens = {} if table else _read(folder / "special_tokens_map.json")
     of = dict.fromkeys(tokens, folder / "special_tokens_map.json")
     for name in (*_TOKENS, "additional_special_tokens"):
-        if name in config and (config[name] is not None or name not in tokens):
+        if name in config and tokens.get(name) is None:
             tokens[name], of[name] = config[name], folder / "tokenizer_config.json"
     variables: dict[str, Any] = {}
     for name in tokens:

@@ -28,13 +28,10 @@ class Languages(NamedTuple):
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says, and special_tokens_map.json and added_tokens.json where it
-    does not."""
-    out: dict[str, Any] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (folder / name).is_file():
-            said = read_json(folder / name)
-            out.update((key, value) for key, value in said.items() if value is not None)
+    """What tokenizer_config.json and special_tokens_map.json say, and added_tokens.json where they
+    do not."""
+    said = added.configuration(folder)
+    out = {name: value for name, value in said.items() if value is not None}
     if more := added.listed(folder, out):
         out["added_tokens_decoder"] = {str(id_): token for id_, token in more.items()}
     return out

@@ -19,6 +19,16 @@ _DECODER, _MORE = "added_tokens_decoder", "additional_special_tokens"
 _EXTRA = "extra_special_tokens"  # a list, or a table of names
 
 
+def configuration(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says; where it has no table of added tokens, special_tokens_map.json
+    says its tokens first, as transformers has it."""
+    config, more = (
+        read_json(folder / name) if (folder / name).is_file() else {}
+        for name in ("tokenizer_config.json", "special_tokens_map.json")
+    )
+    return config if config.get(_DECODER) is not None else {**config, **more}
+
+
 def _token(where: str, token: Any, id_: int, special: bool) -> dict:
     """A token of tokenizer.json, from a text or a table with its flags."""
     table = token if isinstance(token, dict) else {"content": token}

@@ -17,7 +17,7 @@ from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
-from phasor.tokenizers.added import added_tokens, joined_tokens
+from phasor.tokenizers.added import added_tokens, configuration, joined_tokens
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
 from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
@@ -623,8 +623,7 @@ def build_hf_section(
     own = _json(folder / "config.json")
     config = {
         "model_type": own.get("model_type"),
-        **_json(folder / "special_tokens_map.json"),
-        **_json(folder / "tokenizer_config.json"),
+        **configuration(folder),
         **(options or {}),
     }
     config["tokenizer_class"] = config.get("tokenizer_class") or own.get("tokenizer_class")
