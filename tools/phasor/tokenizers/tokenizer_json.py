@@ -613,9 +613,10 @@ def build_hf_section(
     tokens' alone), `pad`, `unknown`, `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the
     template's ids `prefix`, `suffix`, `pair` (lists; `pair` is read by pair_of), `pair_segment`
     (the segment of a second text and of what follows it) and `other_segments` (whether special
-    tokens have other segments: check_segments), `max_length` (tokenizer_config.json's model_max_length, or
-    None) and `truncation` (tokenizer.json's, or None; the engine's limits are the user's). Raises
-    TokenizerError, naming the thing, for what would change the ids and is not understood.
+    tokens have other segments: check_segments), `max_length` (tokenizer_config.json's
+    model_max_length, or None) and `truncation` (tokenizer.json's, or None; the engine's limits are
+    the user's). Raises TokenizerError, naming the thing, for what would change the ids and is not
+    understood.
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
