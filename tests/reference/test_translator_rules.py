@@ -1,5 +1,5 @@
 """What a generation_config.json recommends for an encoder-decoder, one rule at a time and several
-together: a model of each class, saved by the pinned transformers and by the newer with each of them.
+together: a model of each class, saved with each of them by the pinned transformers and the newer.
 Greedy tokens, and the hypotheses and scores of 4 beams, are those that either version generates; no
 flag but --beam, --n-best and -n is given, so that the rules are the file's.
 

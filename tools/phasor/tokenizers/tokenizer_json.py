@@ -534,7 +534,8 @@ def build_hf_section(
     say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `ids` (of all pieces
     by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
-    `pair` (lists; `pair` is read by pair_of), `pair_segment` (the segment of a second text and of what follows it) and
+    `pair` (lists; the last is for pair_of), `pair_segment` (the segment of a second text and of
+    what follows it) and
     `other_segments` (whether special tokens have other segments: check_segments),
     `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
     (tokenizer.json's, or None; the engine's limits are the user's). Raises TokenizerError, naming
