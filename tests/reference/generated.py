@@ -1,7 +1,11 @@
-"""What transformers generates, in either version: test_families_translators.py and save_newer.py,
-which run in processes of their own, call it."""
+"""What transformers generates, in either version: test_families_translators.py,
+test_translator_rules.py and save_newer.py, which run in processes of their own, call it."""
 
 from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -45,3 +49,22 @@ def generated(
             out.append((scores[i : i + beams], rows[i : i + beams]))
         first = last
     return out
+
+
+def recommended(
+    model: torch.nn.Module,
+    rule: dict[str, Any],
+    folder: Path,
+    sources: list[list[int]],
+    new: int,
+    beams: int,
+) -> list[Outputs]:
+    """The model, saved with these options beside its own, and what it generates with them: greedy
+    outputs, and hypotheses."""
+    own = model.generation_config
+    model.generation_config = copy.deepcopy(own)
+    model.generation_config.update(num_beams=beams, **rule)
+    model.save_pretrained(folder)
+    made = [generated(model, sources, new, n) for n in (1, beams)]
+    model.generation_config = own
+    return made

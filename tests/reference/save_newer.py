@@ -6,9 +6,10 @@ A list of {"model", "config", "weights", "folder", "ids"}: the class and its con
 the one beside the weights), a directory to take the weights from (null: they are drawn), where to
 save, and ids that it is run on (and "target", of an encoder-decoder, those that its decoder is run
 on). What the model gives for them goes to FOLDER.npy; with "sources", what it generates for each,
-greedy and with "beams", at most "new" tokens, to FOLDER.json; with "greedy", so many tokens of a
-decoder behind the ids, past every end. The version is printed.
-test_families_versions.py and test_families_translators.py run this file.
+greedy and with "beams", at most "new" tokens, to FOLDER.json; of each of "rules", options of
+generation, the same to FOLDER/NUMBER.json, and the model to FOLDER/NUMBER; with "greedy", so many
+tokens of a decoder behind the ids, past every end. The version is printed.
+test_families_versions.py, test_families_translators.py and test_translator_rules.py run this file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from generated import generated
+from generated import generated, recommended
 
 # Weights that the older version does not have: drawn, as those of a model that is trained on.
 NOT_IN_THE_OLDER = ("decoder.bias",)
@@ -91,7 +92,13 @@ def main(path: Path) -> None:
         np.save(case["folder"] + ".npy", given[0].double().numpy())
         if "greedy" in case:
             Path(case["folder"] + ".json").write_text(json.dumps(greedy(model, case)))
-        if "sources" in case:
+        asked = {name: case[name] for name in ("sources", "new", "beams") if name in case}
+        for number, rule in enumerate(case.get("rules", [])):
+            folder = Path(case["folder"]) / str(number)
+            folder.with_suffix(".json").write_text(
+                json.dumps(recommended(model, rule, folder, **asked))
+            )
+        if "sources" in case and "rules" not in case:
             ways = [generated(model, case["sources"], case["new"], n) for n in (1, case["beams"])]
             Path(case["folder"] + ".json").write_text(json.dumps(ways))
     print(transformers.__version__)

@@ -1,9 +1,10 @@
 # Measures every architecture that the converter knows against transformers, into the table of docs/families.md.
 .PHONY: families
-families: .venv-reference/ready all
+families: .venv-reference/ready .venv-reference/transformers5/ready all
 	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_encoders.py --write
 	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_decoders.py --write
 	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_translators.py --write
+	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_translator_rules.py --write
 
 # Draws of beams' rules together, beside transformers: COUNT of each model. make test-reference has a few.
 .PHONY: test-beams
