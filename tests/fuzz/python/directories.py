@@ -277,6 +277,27 @@ def _make_late(rng: random.Random, words: Words) -> Source:
     return Source(files, ("@m",))
 
 
+def _make_sparse(rng: random.Random, words: Words) -> Source:
+    """A masked language model with SpladePooling."""
+    kind, first = ("bert", "BertForMaskedLM"), rng.choice(("Transformer", "MLMTransformer"))
+    parts: dict[str, Any] = {
+        "modules.json": [_module(0, "", f"x.{first}"), _module(1, "1_Pool", "x.SpladePooling")],
+        "1_Pool/config.json": {
+            "pooling_strategy": "max",
+            "activation_function": "relu",
+            "word_embedding_dimension": models.ROWS,
+            "chunk_size": None,
+        },
+        "config_sentence_transformers.json": {"model_type": "SparseEncoder", "prompts": {}},
+        "sentence_bert_config.json": {"max_seq_length": 8, "transformer_task": "fill-mask"},
+    }
+    changed = rng.choice(list(parts))
+    files = {f"m/{name}": _json(tree) for name, tree in parts.items()}
+    files[f"m/{changed}"] = _hostile_json(rng, parts[changed], (*words, "1_Pool", "..", "."))
+    files |= {"m/config.json": checkpoints.config_of(*kind), "m/model.safetensors": _weights(*kind)}
+    return Source(files, ("@m",))
+
+
 def make_sentence(rng: random.Random, words: Words) -> Source:
     kind = ("bert", "BertModel")
     parts: dict[str, Any] = {
@@ -320,6 +341,8 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
         return _make_static(rng)
     if rng.random() < 0.25:
         return _make_late(rng, words)
+    if rng.random() < 0.1:
+        return _make_sparse(rng, words)
     if rng.random() < 0.1:
         parts["modules.json"] = parts["modules.json"][:1]
         parts["config_sentence_transformers.json"]["model_type"] = "CrossEncoder"

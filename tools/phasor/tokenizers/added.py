@@ -20,8 +20,8 @@ _EXTRA = "extra_special_tokens"  # a list, or a table of names
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says; where it has no table of added tokens,
-    special_tokens_map.json says its tokens first, as transformers has it."""
+    """What tokenizer_config.json says; where it has no table of added tokens, those that
+    special_tokens_map.json says come first, as transformers has it."""
     config, more = (
         read_json(folder / name) if (folder / name).is_file() else {}
         for name in ("tokenizer_config.json", "special_tokens_map.json")
