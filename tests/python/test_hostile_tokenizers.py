@@ -238,7 +238,6 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
             with_(model=pairs, **{**meta, "normalizer": {"type": "Nmt"}}),
             "normalizer Nmt with BPE in this place",
         ),
-        "words_empty": (bert_words({}), "model.vocab: is empty"),
         "words_space": (bert_words({"a ": 0}), "the token 'a ' ends in a space"),
         "words_added_space": (bert_words({"a</w>": 0}, "a "), "the token 'a ' ends in a space"),
         "words_added_end": (
@@ -585,6 +584,13 @@ def test_a_name_before_an_error_of_any_kind():
         found = named("a", error)
         assert type(found) is type(error) and str(found) == "a: x"
         assert found.__dict__ == error.__dict__ and named("a", found) is found
+
+
+def test_a_tokenizer_without_a_piece(tmp_path):
+    """Nor do the files beside it name one: what they name is added, as transformers adds it."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bert_words({})))
+    with pytest.raises(TokenizerError, match="model.vocab: is empty"):
+        build_hf_section(tmp_path)
 
 
 @pytest.mark.parametrize("odd", ["</c", "<pad>"])
