@@ -29,6 +29,7 @@ TEXTS = [
 ]
 _BERT, _GPT2 = {"tokenizer_class": "BertTokenizer"}, {"tokenizer_class": "GPT2Tokenizer"}
 _BARE = {"tokenizer_class": "PreTrainedTokenizerFast"}
+_MPNET = {"tokenizer_class": "MPNetTokenizer", "tokenize_chinese_chars": False}
 _EOS = ("<eos>", "[NEW]")  # of a vocabulary, and no added tokens
 _MAP = {"eos_token": "[NEW]", "pad_token": "<pad>"}  # special_tokens_map.json
 _PLAIN = dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False)
@@ -165,6 +166,7 @@ def test_the_ids_are_those_of_both_versions(name, newer, tmp_path, monkeypatch):
         (byte_bpe(), {**_GPT2, "add_prefix_space": True}, "add_prefix_space is true, and"),
         (byte_bpe(), {**_GPT2, "split_special_tokens": True}, "split_special_tokens"),
         (byte_bpe(), {**_GPT2, "extra_special_tokens": "x"}, "extra_special_tokens: 'x', expected"),
+        (wordpiece(), _MPNET, "handle_chinese_chars is not tokenizer_config.json's"),
     ],
 )
 def test_what_is_refused(made, config, line, tmp_path):

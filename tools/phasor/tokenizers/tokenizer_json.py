@@ -497,11 +497,14 @@ _NORMALISED = words("""
     DPRReader DPRQuestionEncoder DPRContextEncoder
 """)
 _NORMALISED_TYPES = words("bert distilbert electra mpnet")
+_CHINESE = "handle_chinese_chars"
+# Of these transformers 4.57 keeps tokenizer.json's _CHINESE, and 5.x has the configuration's.
+_CHINESE_BY_VERSION = words("MPNet mpnet Splinter")
 # Its settings in tokenizer_config.json, and what they are where it does not say it.
 _SETTINGS = {
     "lowercase": ("do_lower_case", True),
     "strip_accents": ("strip_accents", None),
-    "handle_chinese_chars": ("tokenize_chinese_chars", True),
+    _CHINESE: ("tokenize_chinese_chars", True),
 }
 _ATTRIBUTES = words("bos eos unk sep pad cls mask")
 
@@ -516,6 +519,12 @@ def _configured(spec: dict, folder: Path, config: dict) -> dict:
     theirs = kind in _NORMALISED or (not kind and config.get("model_type") in _NORMALISED_TYPES)
     if theirs and isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
         said = {name: config.get(*setting) for name, setting in _SETTINGS.items()}
+        by_version = (kind or config.get("model_type")) in _CHINESE_BY_VERSION
+        if by_version and normalizer.get(_CHINESE, True) != said[_CHINESE]:
+            raise TokenizerError(
+                f"normalizer: {_CHINESE} is not tokenizer_config.json's {_SETTINGS[_CHINESE][0]},"
+                " and versions of transformers read different ones; make them the same"
+            )
         spec["normalizer"] = {**normalizer, **said}
     _check_prefix(spec.get("pre_tokenizer"), config)
     ids, own = _texts(spec.get("model")), spec.get("added_tokens") or []
