@@ -32,7 +32,10 @@ class InTurn {
   bool one(const Input& input) {
     Line line;
     r_.read(input, &line);
-    if (line.why.empty() && r_.o.load_state != nullptr && !load(&line.ids)) return false;
+    if (line.why.empty() && r_.o.load_state != nullptr) {
+      if (!load(&line.ids)) return false;
+      (void)r_.has_room(line.ids, &line.why);
+    }
     shown_ = 0;
     const double start = now();
     bool ok = line.why.empty() && (line.nothing || generate(&line));

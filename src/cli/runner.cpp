@@ -28,16 +28,25 @@ void Runner::read(const Input& input, Line* line) {
     (void)split(input.text, &line->sentences, &line->why);
 }
 
-bool Runner::read_ids(const Input& input, TokenIds* ids, string* why) {
+bool Runner::has_room(const TokenIds& ids, string* why) const {
   const size_t room = e.has_source() ? e.limits.source : e.limits.target;
+  size_t count = ids.size();
+  const bool begun = !e.has_source() && !prefix_.empty();
+  // what a prompt goes on with; an output's last token enters no sequence, but a search goes on
+  if (begun) count += prefix_.size() - (beams.wanted() ? 0 : 1);
+  if (count <= room || (!e.has_source() && o.keep.given)) return true;
+  *why = no_room(count, room, e.has_source() ? "--source" : "--context");
+  if (begun) *why += o.prefix != nullptr ? ", with --prefix" : ", with --prefix-ids";
+  return false;
+}
+
+bool Runner::read_ids(const Input& input, TokenIds* ids, string* why) {
   *ids = input.ids;
   if (!input.is_ids &&
       (!e.hold_text(input.text.size(), why) ||
        !text_ids(e, e.input_side(), o.load_state == nullptr, input.text, ids, why)))
     return false;
-  if (ids->size() <= room || (!e.has_source() && o.keep.given)) return true;
-  *why = no_room(ids->size(), room, e.has_source() ? "--source" : "--context");
-  return false;
+  return has_room(*ids, why);
 }
 
 // The ids of each sentence of a text that is too long.

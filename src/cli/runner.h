@@ -38,6 +38,8 @@ class Runner {
 
   // A line's ids. What is wrong with it is in its `why`.
   void read(const Input& input, Line* line);
+  // A source's room, or that of a prompt with what its output begins with (--prefix).
+  bool has_room(const TokenIds& ids, string* why) const;
   // What a line's output goes on from: its ids, or of an encoder-decoder none.
   TokenIds prompt_of(const TokenIds& ids) const { return e.has_source() ? TokenIds() : ids; }
   // An output without a search: sample `sample` of a line, or of one of its sentences.

@@ -74,6 +74,20 @@ def test_a_prefix_without_room():
         assert done.returncode == 0 and done.stdout.startswith(b"5,6,7"), done.stderr
 
 
+def test_a_prefix_behind_a_long_prompt():
+    """Nor is it cut where the prompt leaves too little of the context."""
+    given = ["run", MODELS / "tiny-gptj-f32.phasor", "--quiet", "--print-ids"]
+    given += ["--prefix-ids", "5,6,7", "--ids"]
+    prompt, says = "1,2,3,4,5,6,7,8", "there is room for 9 (--context), with --prefix-ids"
+    for more in ([], ["--batch", "2"]):
+        bad(1, *given, prompt, "--context", "9", *more, says=["10 tokens, ", says])
+        done = phasor(*given, prompt, "--context", "10", *more)
+        assert done.returncode == 0 and done.stdout == b"5,6,7\n", done.stderr
+    bad(1, *given, prompt, "--context", "10", "--beam", "2", says=["11 tokens, "])
+    done = phasor(*given, prompt, "--context", "11", "--beam", "2")
+    assert done.returncode == 0 and done.stdout.startswith(b"5,6,7,"), done.stderr
+
+
 def test_a_bad_line_fails_alone():
     long, bytes_ = "source5 " * 300, "source4 " * 3000
     text = f"source5\n\n{long}\nsource6\n\udcff\n{bytes_}\nsource7 source8\n"
