@@ -33,6 +33,7 @@ from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from random_models import write_random
+from sample import part
 
 SCORE = 1e-5
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -546,7 +547,7 @@ def test_a_bart_that_spells_sounds(phasor, tmp_path):
         [1, *(letters.index(c) for c in words[i]), 2]
         for i in np.random.default_rng(3).choice(len(words), 100, replace=False)
     ]
-    for options in (OPTIONS[0], OPTIONS[2], OPTIONS[4]):
+    for options in part((OPTIONS[0], OPTIONS[2], OPTIONS[4])):
         assert (
             compare(model, tmp_path / "m.phasor", lists, options | dict(max_new_tokens=40), phasor)
             > 100
@@ -574,5 +575,5 @@ def test_a_published_gpt2(phasor, tmp_path):
     ]
     rng = np.random.default_rng(4)
     lists = [[*(int(rng.choice(kind)) for kind in kinds), words["<SOS>"]] for _ in range(60)]
-    for options in (OPTIONS[0], OPTIONS[2], OPTIONS[4]):
+    for options in part((OPTIONS[0], OPTIONS[2], OPTIONS[4])):
         compare(model, tmp_path / "m.phasor", lists, options, phasor)
