@@ -86,7 +86,8 @@ class Ruled:
         self.case, self.folder = case, folder
         self.model = T.randomised(case)
         in_words = T.replace(case, recommends={"encoder_no_repeat_ngram_size": 2})
-        self.sources = T.sources(in_words, self.model, count)  # in the model's own words
+        every = T.sources(in_words, self.model, ALL_SOURCES)  # in the model's own words
+        self.sources = [row for i, row in enumerate(every) if i % ALL_SOURCES < count]
         plain = recommended(self.model, {}, folder / "plain", self.sources, T.NEW, T.BEAMS)
         said = [row for outputs in plain for _, rows in outputs for row in rows]
         own = self.model.generation_config.bad_words_ids or []
