@@ -593,6 +593,15 @@ def test_a_tokenizer_without_a_piece(tmp_path):
         build_hf_section(tmp_path)
 
 
+@pytest.mark.parametrize("token", ["a", 1, None, {}, {"content": "<mask>", "id": "9"}])
+def test_an_added_token_that_is_none_where_a_mask_may_be_left_out(tmp_path, token):
+    (tmp_path / "tokenizer.json").write_text(
+        json.dumps({**bert_words({"a": 0}), "added_tokens": [token]})
+    )
+    with pytest.raises(TokenizerError, match="added_tokens"):
+        build_hf_section(tmp_path, rows=1)
+
+
 @pytest.mark.parametrize("odd", ["</c", "<pad>"])
 def test_fairseqs_first_three_pieces(tmp_path, odd):
     """XLM-RoBERTa's ids leave out a model's first three pieces: they must be the usual ones."""

@@ -606,7 +606,7 @@ def _without_mask(spec: dict, config: dict, rows: int) -> None:
         spec["added_tokens"] = [
             token
             for token in spec["added_tokens"]
-            if token["content"] != mask or token["id"] < rows
+            if not _is_token(token) or token["content"] != mask or token["id"] < rows
         ]
 
 
