@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -165,6 +166,31 @@ def test_the_watch_sees(tmp_path, monkeypatch, request, tool, says):
     with pytest.raises(watch.Finding, match=says):
         watch.run(Source({"a.bin": b"x" * 9}, ("@a.bin",)), tmp_path)
     assert os.listdir(tmp_path / "in") == ["a.bin"]
+
+
+def kept_in_the_heap():
+    """The C library keeps two blocks that are free, once it has seen a larger one."""
+    for sizes in ((32 << 20) - 8192,), (30 << 20, 30 << 20):
+        blocks = [b"\1" * size for size in sizes]
+        del blocks
+
+
+def kept_in_a_cycle():
+    loop = [b"\1" * (80 << 20)]
+    loop.append(loop)
+
+
+@pytest.mark.parametrize("kept", [kept_in_the_heap, kept_in_a_cycle])
+def test_the_watch_sees_memory_that_was_free_before(tmp_path, monkeypatch, kept):
+    def takes(words):
+        gc.collect()
+        takes_much(words)
+
+    monkeypatch.setitem(watch.DOORS, "convert", front_door("convert")(takes))
+    monkeypatch.setattr(watch, "BYTES", 30 << 20)
+    kept()
+    with pytest.raises(watch.Finding, match="takes .* MB"):
+        watch.run(Source({"a.bin": b"x"}, ("@a.bin",)), tmp_path)
 
 
 def test_the_watch_sees_nothing_where_nothing_is(tmp_path, monkeypatch):
