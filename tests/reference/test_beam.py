@@ -333,7 +333,8 @@ def cuts(model, ids: list[int], options: dict) -> float:
 
 def compare(model, path: Path, lists: list[list[int]], options: dict, phasor, *more: object) -> int:
     """Outputs with an end token. Two whose scores are nearer than SCORE may change places, at the
-    end or on the way where one of them is dropped, so that one in a hundred lists may differ."""
+    end or on the way where one of them is dropped, so that one list may differ, or one in a
+    hundred."""
     different, ended = 0, 0
     for ids, (scores, rows) in zip(lists, ours(phasor, path, lists, options, *more)):
         want_scores, want = theirs(model, ids, options)
@@ -349,7 +350,7 @@ def compare(model, path: Path, lists: list[list[int]], options: dict, phasor, *m
             1, np.abs(want_scores).max() / 4
         ), (ids, options, scores, want_scores)
         ended += sum(len(row) < options["max_new_tokens"] for row in want)
-    assert different <= len(lists) / 100
+    assert different <= max(1, len(lists) / 100)
     return ended
 
 
@@ -547,11 +548,12 @@ def test_a_bart_that_spells_sounds(phasor, tmp_path):
         [1, *(letters.index(c) for c in words[i]), 2]
         for i in np.random.default_rng(3).choice(len(words), 100, replace=False)
     ]
+    lists = part(lists)
     for options in part((OPTIONS[0], OPTIONS[2], OPTIONS[4])):
-        assert (
-            compare(model, tmp_path / "m.phasor", lists, options | dict(max_new_tokens=40), phasor)
-            > 100
+        outputs = compare(
+            model, tmp_path / "m.phasor", lists, options | dict(max_new_tokens=40), phasor
         )
+        assert outputs > len(lists)
 
 
 def test_a_published_gpt2(phasor, tmp_path):
@@ -576,4 +578,4 @@ def test_a_published_gpt2(phasor, tmp_path):
     rng = np.random.default_rng(4)
     lists = [[*(int(rng.choice(kind)) for kind in kinds), words["<SOS>"]] for _ in range(60)]
     for options in part((OPTIONS[0], OPTIONS[2], OPTIONS[4])):
-        compare(model, tmp_path / "m.phasor", lists, options, phasor)
+        compare(model, tmp_path / "m.phasor", part(lists), options, phasor)

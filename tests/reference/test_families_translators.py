@@ -645,7 +645,7 @@ SCALED = "MT5ForConditionalGeneration, tied, SiLU"
 TWO_BIASES = "EncoderDecoderModel, a wider BERT and BERT with an own matrix, ReLU"
 
 
-def changed(case: Case, how: str) -> bool:
+def another_model(case: Case, how: str) -> bool:
     drawn = how == "again" or case not in SAMPLE
     return case.name == SCALED or (case.name == TWO_BIASES and drawn)
 
@@ -660,7 +660,7 @@ def test_both_versions_give_one_file(case, how, newer, tmp_path):
         model.descriptor["model"]["name"] = "model"
         convert.convert(model, tmp_path / folder, F32, sections, None, quiet=True)
         files.append((tmp_path / folder).read_bytes())
-    assert (files[0] != files[1]) is changed(case, how)
+    assert (files[0] != files[1]) is another_model(case, how)
 
 
 @pytest.mark.parametrize("safe", [True, False], ids=["safetensors", "bin"])

@@ -81,7 +81,7 @@ do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
 # A sample that another commit draws anew; SHARE=1 runs all.
 do_reference() {
-  local share=${SHARE:-4} seed=${SEED:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
+  local share=${SHARE:-5} seed=${SEED:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
   mk .venv-reference/transformers5/ready && mk WERROR=1 all && echo "TEST_SHARE=$share TEST_SEED=$seed" &&
   OMP_NUM_THREADS=1 TEST_SHARE=$share TEST_SEED=$seed .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
 }
