@@ -131,7 +131,7 @@ OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined
 OPTIMISE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 OPTIMISE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
 OPTIMISE := $(OPTIMISE_$(config))
-# The files of cases: what doctest makes of them takes gcc three times as long to optimise under the sanitizers.
+# The tests themselves: what doctest makes of them takes gcc three times as long to optimise under the sanitizers.
 CASES_sanitize := -O0 -g1
 
 # gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
@@ -188,7 +188,7 @@ ifeq ($(LIBC),musl)
   CLI_OUT  := $(OUT)/musl
 endif
 # Tests that run once under emulation cost more to compile than to run.
-CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(CASES_$(config)) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
 ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
@@ -236,10 +236,11 @@ level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$
   -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
-TEST_FILES_aarch64 := kernels* tiles_models functions engine encoder pool heap_counter beam
-TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer* limits_*
-TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles tiles_models functions pool heap_counter
-TEST_FILES_wasm    := kernels kernels_hashes kernels_tiles functions format
+# The twin of level amx's tiles, which is plain C++, runs on one of them.
+TEST_FILES_aarch64 := kernels kernels_hashes kernels_minima kernels_rows kernels_scores kernels_whole functions engine encoder pool heap_counter beam
+TEST_FILES_armhf   := $(TEST_FILES_aarch64) kernels_tiles format chat tokenizer* limits_*
+TEST_FILES_riscv64 := kernels kernels_hashes functions pool heap_counter
+TEST_FILES_wasm    := kernels kernels_hashes functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 
 # A processor family's levels lie in a folder of their own, the scalar one beside it.
@@ -292,6 +293,8 @@ $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
 SENTENCE_OBJ := $(filter %/sentences.o,$(CLI_OBJ))
 POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
+# Emscripten's linker optimises the whole module once more: of the tests that costs more than they run. What is shipped, and what prints the hashes, has it.
+$(TESTS): private LINK += $(if $(filter wasm,$(TARGET)),-O1)
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
@@ -331,7 +334,6 @@ $(CLI_OUT)/obj/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is me
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/tests/cpp/test_%.o: CXX_TEST += $(CASES_$(config))
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -399,7 +401,7 @@ help:
 #: make demo            installs what is missing, builds, translates a few sentences
 #: make python          .venv, with what tools/convert.py needs
 #: make test            what a contributor needs, in minutes: C++, Python, the host's levels, the rules of the source; ONLY='unit pytest'
-#: make test-machines   emulated machines, boards, sanitizers, long sweeps
+#: make test-machines   emulated machines, boards, sanitizers, long sweeps; of the longest one in four, SHARE=1 runs all
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make tokenizers      every kind of tokenizer against the packages, into docs/tokenizers.md

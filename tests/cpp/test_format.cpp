@@ -7,6 +7,7 @@
 #include "format/crc32c.h"
 #include "format/file.h"
 #include "items.h"
+#include "share.h"
 #include "support.h"
 
 namespace {
@@ -132,7 +133,9 @@ TEST_CASE("rule 2.9: every flipped bit of the head is refused by the checksum") 
 }
 
 TEST_CASE("promise 3: every flipped bit of the head, resealed, is an error or a model that runs") {
+  Share share;
   for (const std::string& name : golden_models()) {
+    if (!share.takes()) continue;
     CAPTURE(name);
     const Block good = golden_file(name);
     const uint64_t head = phasor::load_u64(good.data() + 32);

@@ -8,6 +8,7 @@
 #include "decode/random.h"
 #include "heap_counter.h"
 #include "items.h"
+#include "share.h"
 #include "support.h"
 #include "weight_file.h"
 
@@ -168,6 +169,7 @@ TEST_CASE(
 TEST_CASE(
     "lookahead gives the very tokens and leaves the very state of plain decoding, greedy and "
     "sampled, for 50 prompts") {
+  Share share;
   uint64_t proposed = 0, accepted = 0, steps = 0, tokens = 0;
   for (const std::string& name : decoders()) {
     CAPTURE(name);
@@ -176,6 +178,7 @@ TEST_CASE(
     const phasor_limits limits = limits_of(probe.model);
     const Engine plain(file, nullptr, &limits), ahead(file, nullptr, &limits);
     for (uint64_t seed = 0; seed < 50; ++seed) {
+      if (!share.takes()) continue;
       CAPTURE(seed);
       phasor_generate_options o =
           seed % 3 == 2 ? sampled() : phasor_generate_options PHASOR_GENERATE_OPTIONS_INIT;

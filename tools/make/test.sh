@@ -54,6 +54,13 @@ stage() {  # NAME COMMAND…
 
 mk() { "$make" -j"$jobs" "$@"; }
 
+# drawn N: the stage takes of what is much a sample, one in N, that another commit draws anew; SHARE=1
+# runs all (tests/support/sample.py, tests/cpp/share.h, tools/make/baremetal.mk).
+drawn() {
+  export TEST_SHARE=${SHARE:-$1} TEST_SEED=${SEED:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
+  echo "TEST_SHARE=$TEST_SHARE TEST_SEED=$TEST_SEED"
+}
+
 do_install()   { bash tools/install.sh build test; }
 do_emulators() { bash tools/install.sh build test machines; }
 do_python()    { mk .venv/ready; }
@@ -63,32 +70,45 @@ do_fuzz()      { build/fuzz_replay tests/fuzz/corpus; }  # the corpus of the fuz
 do_example()   { mk WERROR=1 test-c; }
 # The Python tests; those that are marked long are a stage of the machines.
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
-do_python-long() { .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
+do_python-long() { drawn 4; .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
-do_sanitize()  { mk WERROR=1 config=sanitize build/sanitize/phasor-tests build/sanitize/fuzz_replay && build/sanitize/phasor-tests && build/sanitize/fuzz_replay tests/fuzz/corpus; }
+# The levels that this machine runs, and avxvnni, which a test executes wherever AVX2 is: another would be compiled and no more. Of the generated models
+# and the long run, which are others each time, a share too.
+do_sanitize() {
+  local levels
+  drawn 4
+  mk WERROR=1 all && levels=$(build/phasor --version | sed -n 's/.*, levels //p') && [ -n "$levels" ] || return 1
+  case " $levels " in *" avxvnni "*) ;; *" avx2 "*) levels+=" avxvnni" ;; esac
+  echo "LEVELS=$levels"
+  mk WERROR=1 config=sanitize LEVELS="$levels" build/sanitize/phasor-tests build/sanitize/fuzz_replay || return 1
+  if [ "$TEST_SHARE" != 1 ]; then
+    export GENERATED=$((300 / TEST_SHARE)) LONG_STEPS=$((4000 / TEST_SHARE)) LONG_SEED=$((TEST_SEED + 1))
+    export GENERATED_FIRST=$((TEST_SEED * GENERATED))
+  fi
+  build/sanitize/phasor-tests && build/sanitize/fuzz_replay tests/fuzz/corpus
+}
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_stack()     { mk WERROR=1 test-stack; }
 do_threads()   { mk WERROR=1 test-threads; }
 do_realtime()  { mk WERROR=1 realtime; }
-do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
-do_armhf()     { mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
-do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
-do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
-do_baremetal() { mk WERROR=1 test-baremetal; }
+do_aarch64()   { drawn 4; mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
+do_armhf()     { drawn 4; mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
+do_riscv64()   { drawn 4; mk WERROR=1 test-cross TARGET=riscv64; }
+do_wasm()      { drawn 4; mk WERROR=1 test-cross TARGET=wasm; }
+do_baremetal() { drawn 4; mk WERROR=1 test-baremetal; }
 do_faults()    { mk WERROR=1 faults FAULTS='--share 4 --share-python 200'; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
-# A sample that another commit draws anew; SHARE=1 runs all.
 do_reference() {
-  local share=${SHARE:-5} seed=${SEED:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
-  mk .venv-reference/transformers5/ready && mk WERROR=1 all && echo "TEST_SHARE=$share TEST_SEED=$seed" &&
-  OMP_NUM_THREADS=1 TEST_SHARE=$share TEST_SEED=$seed .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
+  drawn 5
+  mk .venv-reference/transformers5/ready && mk WERROR=1 all &&
+  OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
 }
 
 case "${*:-quick}" in
   quick)    stages=(install python build pytest unit fuzz hashes scalar stack check example) ;;
-  machines) stages=(emulators python build sanitize python-long armhf aarch64 baremetal wasm riscv64 threads realtime faults size readme) ;;
+  machines) stages=(emulators python build sanitize wasm baremetal armhf python-long aarch64 faults readme threads riscv64 size realtime) ;;
   *)        stages=("$@") ;;
 esac
 started=()
