@@ -490,6 +490,46 @@ def _from_fairseq(path: Path, config: dict) -> dict:
     }
 
 
+def is_blenderbot_small(config: dict) -> bool:
+    """Whether a directory's tokenizer is of this class: its own, or of a model that names none."""
+    name = config.get("tokenizer_class")
+    return str(name).startswith("BlenderbotSmallTokenizer") or (
+        not name and config.get("model_type") == "blenderbot-small"
+    )
+
+
+def _from_blenderbot_small(folder: Path, config: dict) -> dict:
+    """vocab.json and merges.txt, as the class reads them: words of lower case, with special tokens
+    among the others."""
+    if (folder / "tokenizer.json").is_file():
+        refuse("tokenizer.json of BlenderbotSmallTokenizer, which reads vocab.json and merges.txt,")
+    if config.get("split_special_tokens"):
+        refuse("tokenizer_config.json: split_special_tokens")
+    vocabulary = Vocabulary(_json(folder / "vocab.json"), []).of_model
+    usual = {"bos": "__start__", "eos": "__end__", "unk": "__unk__", "pad": "__null__"}
+    said = {name: text for name in _USUAL if (text := _token(config, name)) is not None}
+    names = {**usual, **said}
+    if names["unk"] not in vocabulary:
+        raise TokenizerError(
+            f"vocab.json: the unk token {shown(names['unk'])} is not in the vocabulary"
+        )
+    named = [_named(config, name, text, vocabulary) for name, text in names.items()]
+    added = added_tokens(folder, config, vocabulary, named)
+    for token in added:
+        text = token["content"]
+        plain = not any(token.get(flag) for flag in ("lstrip", "rstrip", "single_word"))
+        if not plain or not token.get("special") or len(text) < 3:  # a shorter one could be a piece
+            refuse(f"the added token {shown(text)}, which is not plain, special, of 3 characters,")
+        token["normalized"] = False  # which the class does not ask
+        if vocabulary.get(text, token["id"]) != token["id"]:
+            raise TokenizerError(f"the added token {shown(text)} has another id in vocab.json")
+    merges = fairseq.read_versioned(folder / "merges.txt")
+    special = {token["content"] for token in added}
+    tokens = {text: id_ for text, id_ in vocabulary.items() if text not in special}
+    model = Words(type="words", tokens=tokens, merges=merges, unknown=names["unk"])
+    return {"model": model, "added_tokens": added}
+
+
 # Classes that make BertNormalizer anew where their own settings are not the file's, and the model
 # types of directories that name no class.
 _NORMALISED = words("""
@@ -576,6 +616,9 @@ def _read_spec(path: Path, config: dict) -> dict:
             path.name == "vocab.txt" or config["tokenizer_class"] in FAIRSEQ_CLASSES
         ):  # which read no tokenizer.json
             return _from_fairseq(folder / "vocab.txt", config)
+    if is_blenderbot_small(config) and path.name != "tokenizer.json":
+        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            return _from_blenderbot_small(folder, config)
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
     if path.is_file() and path.name == "sentencepiece.bpe.model":
