@@ -12,16 +12,18 @@ namespace {
 
 const char* check(Tokenizer* t, SectionReader* s) {
   const uint32_t extra = s->u32(112);
-  const bool words = (t->flags & kWordEnds) != 0, bert = (t->flags & kBertWords) != 0;
-  if (words ? (t->flags & ~(kWordEnds | kBertWords | kMergeIndex)) != 0 : bert)
+  const uint32_t kind = t->flags & (kBertWords | kLowerWords);
+  const bool words = (t->flags & kWordEnds) != 0, bert = (kind & kBertWords) != 0;
+  if (words ? (t->flags & ~(kWordEnds | kind | kMergeIndex)) != 0 : kind != 0)
     return "BPE of words has flags of another kind";
+  if (kind == (kBertWords | kLowerWords)) return "BPE of words has two kinds of words";
   if (extra != 0 && (!words || bert)) return "only BPE of words in passes has rows without an id";
   if (extra >= t->pieces) return "no piece has an id";
   t->ids = t->pieces - extra;
   if (words && !bert && (t->unknown == kNoToken || t->unknown >= t->ids))
     return "BPE of words has no unknown piece with an id";
-  // a space that is escaped first becomes 3 bytes, and so does a byte that is not UTF-8 with BERT's
-  if (((t->flags & kEscapeFirst) != 0 || bert) && t->expansion < sizeof kSpaceSymbol)
+  // a space that is escaped first becomes 3 bytes, and so does a byte that is not UTF-8 with a map
+  if (((t->flags & kEscapeFirst) != 0 || kind != 0) && t->expansion < sizeof kSpaceSymbol)
     return "the normaliser's expansion is out of range";
   if (const char* const wrong = check_package(t, s, merges_bytes(*t, *s))) return wrong;
   return check_merges(*t);
@@ -35,7 +37,8 @@ uint64_t scratch(const Tokenizer&, uint64_t limit) {
 // UTF-8 stay.
 uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                    const unsigned char* text, size_t bytes) {
-  if ((t.flags & kBertWords) != 0) return normalize_bert(t, out, capacity, text, bytes);
+  if ((t.flags & (kBertWords | kLowerWords)) != 0)
+    return normalize_bert(t, out, capacity, text, bytes);
   if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, capacity, text, bytes);
   Output output{out, capacity, 0, false};
   if ((t.flags & kAddDummyPrefix) != 0) output.put(kSpaceSymbol, sizeof kSpaceSymbol);
@@ -48,12 +51,40 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   return output.result();
 }
 
+constexpr unsigned char kSigma[] = {0xCE, 0xA3, 0xCF, 0x83, 0xCF, 0x82};  // Σ σ ς
+constexpr unsigned char kNewLine[] = {'_', '_', 'n', 'e', 'w', 'l', 'n', '_', '_', ' '};
+
+bool is_sigma(const unsigned char* text, size_t bytes) {
+  return bytes >= 2 && std::memcmp(text, kSigma, 2) == 0;
+}
+
+// What the Σ at a place becomes (Unicode, 3.13): ς where a letter with a case goes before it, and
+// none behind it. The next Σ ends both walks, so none is walked over twice.
+const unsigned char* lower_sigma(const Tokenizer& t, const Stretch& s, size_t at) {
+  uint32_t before = kPassedOver, behind = kPassedOver;
+  const auto of = [&](size_t place, uint32_t code) {
+    return is_sigma(s.text + place, s.bytes - place) ? kCased
+                                                     : classes(t, code) & (kCased | kPassedOver);
+  };
+  for (size_t i = at; i > 0 && before == kPassedOver;) {
+    const Char c = char_before(s.text, i);
+    before = of(i -= c.bytes, c.code);
+  }
+  for (size_t i = at + 2; i < s.bytes && behind == kPassedOver;) {
+    const Char c = char_at(s.text + i, s.bytes - i);
+    behind = of(i, c.code);
+    i += c.bytes;
+  }
+  return kSigma + (before == kCased && behind != kCased ? 4 : 2);
+}
+
 // Words between white space; a word takes a line feed that is right behind it. A word's characters
 // are pieces, the last one with a space behind it. With BERT's words a sign of punctuation is one
-// of its own, line feeds are no more than white space, and merges go in no passes.
+// of its own, line feeds are no more than white space, and merges go in no passes. With words of
+// lower case such a line feed is a word of its own.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
   Word word(t, s.scratch + Alphabet::kScratch, s.limit);
-  const bool bert = (t.flags & kBertWords) != 0;
+  const bool bert = (t.flags & kBertWords) != 0, lower = (t.flags & kLowerWords) != 0;
   const auto add = [&t, &word](const unsigned char* text, size_t bytes) {
     const uint32_t id =
         find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
@@ -68,6 +99,8 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
   };
   for (size_t at = 0; at < s.bytes;) {
     work();
+    const unsigned char* const text =
+        lower && is_sigma(s.text + at, s.bytes - at) ? lower_sigma(t, s, at) : s.text + at;
     const uint32_t bytes = char_at(s.text + at, s.bytes - at).bytes, own = cut(at);
     const size_t next = at + bytes;
     if ((own & kSpace) != 0) {
@@ -76,18 +109,24 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
     }
     const bool ends = own != 0 || cut(next) != 0;
     const bool line_feed = ends && !bert && next < s.bytes && s.text[next] == '\n';
-    if (!ends || line_feed) add(s.text + at, bytes);
-    if (line_feed) {
+    const bool takes = line_feed && !lower;
+    if (!ends || takes) add(text, bytes);
+    if (takes) {
       add(reinterpret_cast<const unsigned char*>("\n "), 2);
     } else if (ends) {
       unsigned char last[5];
-      std::memcpy(last, s.text + at, bytes);
+      std::memcpy(last, text, bytes);
       last[bytes] = ' ';
       add(last, size_t{bytes} + 1);
     }
     at = next + line_feed;
     if (ends && bert) word.finish(out);
     if (ends && !bert) word.finish_in_passes(out);
+    if (line_feed && lower) {
+      for (size_t i = 0; i + 2 < sizeof kNewLine; ++i) add(kNewLine + i, 1);
+      add(kNewLine + sizeof kNewLine - 2, 2);
+      word.finish_in_passes(out);
+    }
   }
 }
 
@@ -158,7 +197,8 @@ extern constexpr TokenizerModel kCharBpe = [] {
   m.merges = true;
   m.must_have_unknown = false;
   m.flags = kAddDummyPrefix | kByteFallback | kFuseUnknown | kPrefixFirst | kEscapeFirst |
-            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex | kWordEnds | kBertWords;
+            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex | kWordEnds | kBertWords |
+            kLowerWords;
   m.other_number = true;
   m.types = kAllTypes;
   m.marks = kOfModel;

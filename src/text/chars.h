@@ -11,6 +11,8 @@ namespace phasor::pieces {
 constexpr uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;
 // of WordPiece
 constexpr uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;
+// of BPE of words that a map makes lower case: has a case; is passed over when a case is looked for
+constexpr uint32_t kCased = 256, kPassedOver = 512;
 
 constexpr uint32_t kNoChar = 0xFFFFFFFFu;  // a byte that is not UTF-8
 // of a run: its first code point; above them its classes

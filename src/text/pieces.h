@@ -23,7 +23,7 @@ constexpr uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMe
 constexpr uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
 // of BPE of characters, the first of them of BPE with Metaspace too
 constexpr uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256,
-                   kCutAtEach = 512, kWordEnds = 1024, kBertWords = 4096;
+                   kCutAtEach = 512, kWordEnds = 1024, kBertWords = 4096, kLowerWords = 16384;
 constexpr uint32_t kMergeIndex = 2048;  // of merges: they have an index by their left part
 // marks of a piece; bits 8 … 15 are bytes that a later token loses
 constexpr uint32_t kOfModel = 1, kJoined = 2, kAnyMarks = 0xFF03;

@@ -216,7 +216,8 @@ const TokenizerAxis kTokenizers[] = {
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
          pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
-         pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds | pieces::kBertWords,
+         pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds | pieces::kBertWords |
+         pieces::kLowerWords,
      true},
 };
 

@@ -642,6 +642,57 @@ TEST_CASE("refusals: BPE of BERT's words has no rows without an id, and merges o
   CHECK(encode(open(none), "axb") == Ids{5});  // what is no piece is dropped, as by the package
 }
 
+TEST_CASE("refusals: BPE of words of lower case has a map, and line feeds that are words") {
+  Parts p{};
+  p.model = ModelNumber::char_bpe;
+  p.expansion = 3;
+  p.unknown = 0;
+  p.flags = kWordEnds | kLowerWords;
+  p.pieces = {{"<u>", PieceType::unknown, 1},    {"a", PieceType::normal, 1},
+              {"a ", PieceType::normal, 1},      {"\u03c3", PieceType::normal, 1},
+              {"\u03c3 ", PieceType::normal, 1}, {"\u03c2", PieceType::normal, 1},
+              {"\u03c2 ", PieceType::normal, 1}, {"' ", PieceType::normal, 1},
+              {". ", PieceType::normal, 1},      {".", PieceType::normal, 1},
+              {"_", PieceType::normal, 1},       {"n", PieceType::normal, 1},
+              {"w", PieceType::normal, 1},       {"e", PieceType::normal, 1},
+              {"l", PieceType::normal, 1},       {"_ ", PieceType::normal, 1},
+              {"__", PieceType::normal, 1},      {"<m>", PieceType::control, 0}};
+  p.added = {{"<m>", 17, 0}};
+  for (int byte = 0; byte < 256; ++byte) append_u32(&p.model_data, kNoToken);
+  for (const std::uint32_t value : {10u, 10u, 0u, 16u}) append_u32(&p.model_data, value);
+  p.merges = 1;
+  set_map(&p, {{"A", "a"}, {".", " ."}});
+  p.runs = {run(0, 0),    run('\t', kSpace),  run('\v', 0), run(' ', kSpace),
+            run('!', 0),  run('\'', kPadded), run('(', 0),  run(':', kPassedOver),
+            run(';', 0),  run('a', kCased),   run('b', 0),  run(0x3C2, kCased),
+            run(0x3C4, 0)};
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "A.a'aA") == Ids{2, 9, 2, 7, 1, 2});
+  const Ids line{16, 11, 13, 12, 14, 11, 10, 15};
+  Ids with{2};
+  with.insert(with.end(), line.begin(), line.end());
+  with.push_back(2);
+  CHECK(encode(t, "a\n\na") == with);  // the first alone; none at the start, or behind white space
+  CHECK(encode(t, "\na \na") == Ids{2, 2});
+  CHECK(encode(t, "a'\na") == Ids{2, 7, 2});
+  CHECK(encode(t, "<m>\na") == Ids{17, 2});
+  CHECK(encode(t, "a\u03a3") == Ids{1, 6});
+  CHECK(encode(t, "\u03a3 \u03a3a") == Ids{4, 3, 2});
+  CHECK(encode(t, "a\u03a3a \u03a3\u03a3\u03a3") == Ids{1, 3, 2, 3, 3, 6});
+  CHECK(encode(t, "a:\u03a3: a:\u03a3:a") == Ids{1, 0, 5, 0, 1, 0, 3, 0, 2});
+  CHECK(encode(t, ":\u03a3 x\u03a3x") == Ids{0, 4, 0, 3, 0});
+  CHECK(encode(t, "a\u03a3'a a\u03a3.") == Ids{1, 6, 7, 2, 1, 6, 8});
+  CHECK(encode(t, "a\xFF") == Ids{1, 0});
+  CHECK(decode(t, {2, 9, 2, 7, 17, 1, 2}) == "a .a ' aa");
+  refuses(section, 4, kLowerWords, "BPE of words has flags of another kind");
+  refuses(section, 4, kLowerWords | kWordEnds | kCutAtEach,
+          "BPE of words has flags of another kind");
+  refuses(section, 4, kLowerWords | kWordEnds | kBertWords, "BPE of words has two kinds of words");
+  refuses(section, 88, 2, "the normaliser's expansion is out of range");
+  refuses(section, 12, kNoToken, "BPE of words has no unknown piece with an id");
+}
+
 TEST_CASE("refusals: a piece that is not of the model is no way to spell a text") {
   Parts p{};
   p.model = ModelNumber::metaspace;

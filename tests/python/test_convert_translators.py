@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -714,7 +715,6 @@ def test_a_tokenizer_without_its_files(family, kind, tmp_path, capsys):
     "files, kind",
     [
         (("spiece.model",), "T5Tokenizer"),
-        (("vocab.json", "merges.txt"), "BlenderbotSmallTokenizer"),
         (("source.spm", "target.spm"), "MarianTokenizer"),
         (("sentencepiece.bpe.model",), "BartphoTokenizer"),
     ],
@@ -766,18 +766,69 @@ def test_a_pair_that_has_other_ids_around_it(tmp_path):
         tokenizer_json.pair_of(info)
 
 
-def test_the_small_blenderbot_takes_ids(tmp_path, capsys):
-    folder = T.write(tmp_path / "m", "blenderbot-small", {"vocab.json": b"{}", "merges.txt": b""})
-    flags = [str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]
-    assert convert.main(flags) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "BlenderbotSmallTokenizer splits words" in said
-    assert convert.main([*flags, "--tokenizer", "none"]) == 0
-    d = PhasorFile(tmp_path / "o.phasor").descriptor
+SMALL_WORDS = ["__null__", "__start__", "__end__", "__unk__", "a@@", "a", "b", "ab", ".", "'", "!"]
+SMALL_MERGES = "#version: 0.2\na b</w>\n_ _</w>\n"
+
+
+def small_files(words: Sequence[str] = SMALL_WORDS, merges: str = SMALL_MERGES, **config: object):
+    """BlenderbotSmall's, as they are published: no class is named."""
+    rows = [*words, *"cdefghijklmn"][: T.ROWS]
+    return {
+        "vocab.json": json.dumps({text: i for i, text in enumerate(rows)}).encode(),
+        "merges.txt": merges.encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+    }
+
+
+def test_the_small_blenderbots_files(tmp_path, phasor):
+    """Words of lower case; nothing stands around a text."""
+    path = converted(T.write(tmp_path / "m", "blenderbot-small", small_files()))
+    assert tokens(phasor, path, "AB aa.'b!") == [7, 4, 5, 8, 9, 6, 10]
+    assert tokens(phasor, path, "B__end__Ac") == [6, 2, 4, 11]
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"], d["source"]["unknown"]) == ([], [], 3)
     places = [d[stack]["embedding_norm_place"] for stack in H.STACKS]
     assert (
         places == [0, 1] and d["encoder"]["embedding_norm"] == d["decoder"]["embedding_norm"] == 1
     )
+
+
+@pytest.mark.parametrize(
+    "files, line",
+    [
+        (small_files(SMALL_WORDS[:3]), "vocab.json: the unk token '__unk__' is not in the vocab"),
+        (small_files(unk_token="<unk>"), "vocab.json: the unk token '<unk>' is not in the vocab"),
+        (small_files(merges="a b</w>\n"), "merges.txt: line 1: 'a b</w>', expected #version: 0.2"),
+        (small_files(merges=""), "merges.txt: line 1: '', expected #version: 0.2"),
+        (small_files(merges="#version: 0.2\na b 3\n"), "line 2: 'a b 3', expected two parts"),
+        (small_files(merges="#version: 0.2\na </w>\n"), "expected </w> at the end of the right"),
+        (small_files(merges="#version: 0.2\n__unk __</w>\n"), "makes the special token '__unk__ '"),
+        (small_files([*SMALL_WORDS, "@@"]), "the token '@@' is there before, or has no text"),
+        (small_files([*SMALL_WORDS, "a @@", "a "][:-1]), "the token 'a @@' is there before"),
+        (small_files(sep_token="ab"), "the added token 'ab', which is not plain, special, of 3"),
+        (small_files(split_special_tokens=True), "split_special_tokens is not supported"),
+        (
+            small_files(sep_token={"content": "<sep>", "lstrip": True}),
+            "the added token '<sep>', which is not plain",
+        ),
+        (
+            small_files(added_tokens_decoder={"23": {"content": "<new>", "special": False}}),
+            "the added token '<new>', which is not plain",
+        ),
+        (
+            small_files(added_tokens_decoder={"5": {"content": "__end__", "special": True}}),
+            "__end__",
+        ),
+        ({**small_files(), "tokenizer.json": b"{}"}, "tokenizer.json of BlenderbotSmallTokenizer"),
+        ({**small_files(), "vocab.json": b"[]"}, "vocab.json"),
+        ({**small_files(), "vocab.json": b'{"__unk__": -1}'}, "has the id -1"),
+    ],
+)
+def test_the_small_blenderbots_files_with_one_thing_wrong(files, line, tmp_path):
+    folder = T.write(tmp_path / "m", "blenderbot-small", files)
+    with pytest.raises(PhasorError, match=line) as error:
+        convert.read_source(folder, None, [])
+    assert "\n" not in str(error.value)
 
 
 # ---- What is recommended for generation

@@ -1,13 +1,15 @@
 """What transformers answers, in either version: a translator between two of its languages, and the
-zero-shot pipeline, and the ids of texts. test_languages.py, test_zero_shot.py and
-test_tokenizer_listed.py call it, and run this file with the newer version first on the path:
+zero-shot pipeline, the ids of texts, and what is below a head. test_languages.py,
+test_zero_shot.py, test_tokenizer_listed.py, test_fairseq.py and test_heads_versions.py call it, and
+run this file with the newer version first on the path:
 
     answers.py JOBS.json
 
-A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-shot" or "ids"; a
-directory that the older version saved (of "ids" a tokenizer's); where this one saves the same
-again; and what is asked, the arguments of `Translator.answer` or of `zero_shot`, or texts. The
-answers go to JOBS.answers.json, and the version is printed.
+A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-shot", "ids" or
+"headed" (with a "class" of models, and "how" it is loaded); a directory that the older one saved
+(of "ids" a tokenizer's); where this one saves the same again; and what is asked, the arguments of
+`Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come too; of "headed"
+lists of one text or two). The answers go to JOBS.answers.json, and the version is printed.
 """
 
 from __future__ import annotations
@@ -86,6 +88,43 @@ def zero_shot(ask: Any, text: str, labels: str, template: str, each: bool) -> di
     return dict(zip(made["labels"], made["scores"]))
 
 
+class HF_ColBERT(transformers.BertPreTrainedModel):
+    """As Stanford's code has it. dim: of its vectors."""
+
+    def __init__(self, config: Any, dim: int) -> None:
+        super().__init__(config)
+        self.bert = transformers.BertModel(config)
+        self.linear = torch.nn.Linear(config.hidden_size, dim, bias=False)
+        self.post_init()
+
+    def forward(self, **given: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"vectors": self.linear(self.bert(**given).last_hidden_state)}
+
+
+def headed(kind: str, folder: str, how: dict[str, Any], asks: list, again: str | None) -> list:
+    """What a model of a class gives for texts, or for pairs: each with its ids. The model and its
+    tokenizer are saved again, if somewhere."""
+    own = HF_ColBERT if kind == HF_ColBERT.__name__ else getattr(transformers, kind)
+    model = own.from_pretrained(folder, dtype=torch.float32, **how).eval()
+    said = json.loads((Path(folder) / "tokenizer_config.json").read_text())["tokenizer_class"]
+    # AutoTokenizer of the newer version would put Qwen2's own in the place of this class
+    plain = said == "PreTrainedTokenizerFast"
+    words = (getattr(transformers, said) if plain else transformers.AutoTokenizer).from_pretrained(
+        folder
+    )
+    answers = []
+    for saved in (model, words) if again else ():
+        saved.save_pretrained(again)
+    for ask in asks:
+        given = words(*ask, return_tensors="pt")
+        if kind.startswith("ModernBert"):
+            given.pop("token_type_ids", None)
+        with torch.no_grad():
+            made = next(iter(model(**given).values()))
+        answers.append([given["input_ids"][0].tolist(), made[0].tolist()])
+    return answers
+
+
 def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
     """The answers of the newer version, which runs in a process of its own."""
     if not (NEWER / "transformers").is_dir():
@@ -106,10 +145,20 @@ def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
 
 def _answers(job: dict[str, Any]) -> list:
     folder, again = job["folder"], job["again"]
-    words = transformers.AutoTokenizer.from_pretrained(folder)
+    try:
+        words = transformers.AutoTokenizer.from_pretrained(folder)
+    except TypeError as error:
+        if not job.get("may_fail"):
+            raise
+        return f"refused: {error}"
+    if job["kind"] == "headed":
+        return headed(job["class"], folder, job["how"], job["asks"], again)
     if job["kind"] == "ids":
         words.save_pretrained(again)
-        return [words(text, add_special_tokens=False).input_ids for text in job["asks"]]
+        ids = [words(text, add_special_tokens=False).input_ids for text in job["asks"]]
+        if not job.get("back"):
+            return ids
+        return [[one, words.decode(one, skip_special_tokens=True)] for one in ids]
     if job["kind"] == "zero-shot":
         kind = transformers.AutoModelForSequenceClassification
         model = kind.from_pretrained(folder, dtype=torch.float32)

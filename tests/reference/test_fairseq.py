@@ -1,15 +1,18 @@
 """Dictionaries of fairseq with merges of fastBPE, beside PhoBERT's class of transformers, which
-reads the same files; subword-nmt's own program where it is installed."""
+reads the same files; BlenderbotSmall's, which has a vocab.json; subword-nmt's own program where it
+is installed."""
 
 from __future__ import annotations
 
 import collections
 import io
+import json
 import random
 import re
 from pathlib import Path
 
 import pytest
+from answers import newer_answers
 from test_tokenizer import Driver, driver  # noqa: F401
 from test_tokenizer_hf import golden, make_hf, random_texts
 
@@ -76,6 +79,22 @@ def write(folder: Path, merges: list[tuple[str, str]], texts: list[str], least: 
     return transformers.PhobertTokenizer(str(folder / "vocab.txt"), str(folder / "bpe.codes"))
 
 
+def write_small(folder: Path, merges: list[tuple[str, str]], texts: list[str], least: int = 2):
+    """vocab.json and merges.txt of BlenderbotSmall, likewise; its tokenizer."""
+    folder.mkdir(exist_ok=True)
+    files = [folder / "vocab.json", folder / "merges.txt"]
+    files[1].write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
+    special = ["__null__", "__start__", "__end__", "__unk__"]
+    files[0].write_text(json.dumps({text: i for i, text in enumerate(special)}))
+    before = transformers.BlenderbotSmallTokenizer(*map(str, files))
+    counts = collections.Counter(token for text in texts for token in before._tokenize(text))
+    kept = [token for token, n in counts.most_common() if n >= least and token != "@@"]
+    kept[5:5] = special
+    kept += [text for text in ("σ@@", "σ", "ς", "__newln__", "Up") if text not in kept]
+    files[0].write_text(json.dumps({text: i for i, text in enumerate(kept)}))
+    return transformers.BlenderbotSmallTokenizer(*map(str, files))
+
+
 def equal(driver: Driver, section: bytes, theirs, texts: list[str]) -> None:  # noqa: F811
     path = driver.section(section)
     found = driver.encode(path, [text.encode() for text in texts])
@@ -87,7 +106,7 @@ def equal(driver: Driver, section: bytes, theirs, texts: list[str]) -> None:  # 
         whole = not ids or not theirs.convert_ids_to_tokens(ids[-1]).endswith("@@")
         said = theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         if whole and theirs.unk_token_id not in ids:
-            assert back.decode() == said, repr(text)
+            assert back.decode().strip() == said, repr(text)  # of \x1c … \x1f
 
 
 def test_phobert(driver, tmp_path):  # noqa: F811
@@ -102,6 +121,77 @@ def test_phobert(driver, tmp_path):  # noqa: F811
     a, b = (theirs(text, add_special_tokens=False)["input_ids"] for text in "ab")
     assert pair == [*info["prefix"], *a, *info["pair"], *b, *info["suffix"]]
     assert (info["pad"], info["unknown"], info["mask"]) == (1, 3, theirs.mask_token_id)
+
+
+_PARTS = [*"__newln_", "_</w>"]
+NEW_LINE = [("".join(_PARTS[:i]), _PARTS[i]) for i in range(1, len(_PARTS))]
+SMALL_MARKS = [
+    *["'", "'\n", ".\n", "\n", "a\n\nb", "\r\n", "!?", "(", ")", ",", "it's", "I'M ", "@@", "th@@"],
+    *[
+        "ΑΣ",
+        "Σ",
+        "Σ.",
+        "ΑΣ'",
+        "Σ\u0301",
+        "\u02b0",
+        "ΟΔΥΣΣΕΥΣ",
+        "a:Σ",
+        "Σ:b",
+        "ς",
+        "σ",
+        "İ",
+        "ẞ",
+        "A.",
+    ],
+    *[
+        "__newln__",
+        "__END__",
+        "__end__",
+        "__start__",
+        "__unk__",
+        "\x1c",
+        "\u3000",
+        "\0",
+        "</w>",
+        "🙂",
+    ],
+]
+
+
+def test_blenderbot_small(driver, tmp_path):  # noqa: F811
+    """Words of lower case, signs that begin words, apostrophes and line feeds that are some. The
+    class is the same in both versions, and so are their directories."""
+    sentences = golden.sentences()
+    texts = [*make_hf.texts(), *sentences[:900], *random_texts(SMALL_MARKS, 1500)]
+    theirs = write_small(tmp_path / "m", [*NEW_LINE, *learnt(sentences[:300], 400)], texts)
+    theirs.save_pretrained(tmp_path / "saved")
+    section, info = build_hf_section(tmp_path / "saved")
+    equal(driver, section, theirs, texts)
+    job = {"kind": "ids", "folder": str(tmp_path / "saved"), "again": str(tmp_path / "again")}
+    (answers,) = newer_answers(tmp_path, [{**job, "asks": texts, "back": True}])
+    ids = [one for one, _ in answers]
+    assert ids == driver.encode(driver.section(section), [text.encode() for text in texts])
+    assert [text for _, text in answers] == [theirs.decode(one, True) for one in ids]
+    bare = {"tokenizer_class": "BlenderbotSmallTokenizer"}
+    assert section == build_hf_section(tmp_path / "m" / "vocab.json", bare)[0]
+    assert section == build_hf_section(tmp_path / "again")[0]
+    used = theirs.convert_ids_to_tokens({id_ for one in ids for id_ in one})
+    assert {"σ@@", "σ", "ς", ".", "'", "__newln__"} <= {*used}
+    assert len(texts) > 2000 and info["pieces"] == len(theirs)
+    assert (info["prefix"], info["suffix"], info["unknown"]) == ([], [], theirs.unk_token_id)
+    assert theirs.build_inputs_with_special_tokens([5], [6]) == [5, *info["pair"], 6]
+
+
+def test_any_merges_of_blenderbot_small(driver, tmp_path):  # noqa: F811
+    rng = random.Random(32)
+    texts = [
+        " ".join("".join(rng.choices("abAB.'", k=rng.randrange(1, 30))) for _ in range(6))
+        for _ in range(60)
+    ]
+    for trial in range(5):
+        theirs = write_small(tmp_path / str(trial), drawn(rng), texts, least=rng.randrange(1, 4))
+        bare = {"tokenizer_class": "BlenderbotSmallTokenizer"}
+        equal(driver, build_hf_section(tmp_path / str(trial), bare)[0], theirs, texts)
 
 
 def test_merges_in_any_order(driver, tmp_path):  # noqa: F811

@@ -274,12 +274,15 @@ def _slow(name: str, side: str, folder: Path) -> Case:
 def _fairseq(name: str, folder: Path) -> Case:
     sentences = package.golden.sentences()
     merges = dictionaries.learnt(sentences[:300], 400)
-    theirs = dictionaries.write(folder / "saved", merges, sentences)
-    if name != "Phobert":
+    write = dictionaries.write_small if name == "BlenderbotSmall" else dictionaries.write
+    theirs = write(folder / "saved", merges, sentences)
+    if name == "BlenderbotSmall":
+        theirs.save_pretrained(folder / "saved")
+    if name == "Bertweet":
         files = (str(folder / "saved" / file) for file in ("vocab.txt", "bpe.codes"))
         theirs = getattr(transformers, f"{name}Tokenizer")(*files)
     return Case(
-        lambda: build_hf_section(folder / "saved" / "vocab.txt")[0],
+        lambda: build_hf_section(next((folder / "saved").glob("vocab.*")))[0],
         lambda lines: [theirs(line, add_special_tokens=False)["input_ids"] for line in lines],
         "the class's own files",
         f"transformers {name}Tokenizer",
@@ -369,6 +372,9 @@ _IDS |= dict.fromkeys(("Llama", "CodeLlama", "Gemma"), {"ids": {"byte_fallback":
 _IDS |= {"DebertaV2": {"ids": {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}}}
 
 
+_DICTIONARIES = ("Phobert", "Bertweet", "BlenderbotSmall")
+
+
 def _table() -> list[Row]:
     of = functools.partial
     rows = [Row(f"WordPiece, {name}", of(_wordpiece, name)) for name in package.BERTS]
@@ -389,7 +395,7 @@ def _table() -> list[Row]:
     rows += [Row(f"SentencePiece, {name}", of(_sentencepiece, name)) for name in pieces.KINDS]
     slow = ["Marian", "M2M100", "T5", "Pegasus", "MBart", "MBart50", "Nllb", "PLBart", "ByT5"]
     rows += [Row(f"files of {name}", of(_slow, name, "source")) for name in slow]
-    rows += [Row(f"files of {name}", of(_fairseq, name)) for name in ("Phobert", "Bertweet")]
+    rows += [Row(f"files of {name}", of(_fairseq, name)) for name in _DICTIONARIES]
     rows.append(Row("files of Marian, target", of(_slow, "Marian", "target")))
     rows.append(Row("bytes+6", of(_bytes, 6)))
     rows.append(Row("characters", of(_table_of_characters, "[UNK]")))

@@ -246,6 +246,7 @@ def hugging_face_tokenizer(
             source.describe_sentencepiece(path)
             return tokenizer_sections(source.model, {"target": path})
         section, info = tokenizer_json.build_hf_section(path)
+        _note_versions(source.model, path)
         if given and (other := contradiction(section, source.model.descriptor[source.side])):
             raise PhasorError(f"not the model's vocabulary: {other}")
         kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
@@ -260,6 +261,12 @@ def hugging_face_tokenizer(
     return {kind: section}
 
 
+def _note_versions(model: Model, path: Path) -> None:
+    """Notes where transformers 5 has other ids for a tokenizer.json."""
+    if line := tokenizer_json.other_ids(path):
+        model.notes.append(line)
+
+
 def _translator_tokenizers(
     source: hugging_face.Source, given: Sequence[Path], languages: Languages
 ) -> dict[int, bytes]:
@@ -269,6 +276,8 @@ def _translator_tokenizers(
         return _given_sides(source, given, languages)
     with _without(source.folder):
         made = side_tokenizers.sections(kind, source.folder, model.descriptor, languages)
+    if made:
+        _note_versions(model, source.folder)
     if made and kind == "source-package":
         model.notes.append(
             "the tokenizer is the encoder's, and the output is ids: --tokenizer with the encoder's,"

@@ -403,6 +403,26 @@ TEST_CASE("bounds: BERT's words whose pieces end in a space") {
                  [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
 }
 
+TEST_CASE("bounds: words of lower case, whose sigmas look at their neighbours") {
+  Parts p =
+      packaged(ModelNumber::char_bpe, phasor::pieces::kWordEnds | phasor::pieces::kLowerWords);
+  p.expansion = 3;
+  p.pieces.push_back({"aa", PieceType::normal, 1});
+  const auto aa = static_cast<std::uint32_t>(p.pieces.size() - 1);
+  for (const std::uint32_t value : {1u, 1u, 0u, aa}) append_u32(&p.model_data, value);
+  p.merges = 1;
+  // all is passed over, the sigmas too
+  p.runs = {run(0, 512),   run('\n', 1), run('\v', 512), run(' ', 1),
+            run('!', 512), run('"', 64), run('#', 512)};
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  for (const std::string unit : {"a", "a ", "\"", "a\n", "\n", "\xFF", "\u03a3", "\u03a3aaa", "!"})
+    check_growth("words of lower case, " + unit, 4096,
+                 [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
+  check_growth("a sigma before all, and one behind it", 4096,
+               [&](std::size_t n) { (void)ids_of(t, "\u03a3" + repeated("!", n) + "\u03a3"); });
+}
+
 TEST_CASE("bounds: what would take longer is refused") {
   Parts p = letters(ModelNumber::unigram, PieceType::normal);
   p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, bits(-1.0f)});

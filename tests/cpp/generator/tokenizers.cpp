@@ -479,8 +479,10 @@ Section char_bpe(Choices* c, ModelNumber model) {
                              pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
                              pieces::kCutAtEach | pieces::kMergeIndex);
   const bool words = c->chance(40), bert = words && c->chance(50);
+  const bool lower = words && !bert && c->chance(50);
   if (words)
-    s.flags = pieces::kWordEnds | (s.flags & pieces::kMergeIndex) | (bert ? pieces::kBertWords : 0);
+    s.flags = pieces::kWordEnds | (s.flags & pieces::kMergeIndex) |
+              (bert ? pieces::kBertWords : 0) | (lower ? pieces::kLowerWords : 0);
   else if (c->chance(50))
     s.flags |= pieces::kByteFallback;
   if ((words && !bert) || c->chance(70)) {
@@ -511,7 +513,7 @@ Section char_bpe(Choices* c, ModelNumber model) {
     s.word_chars = std::min(c->below(4), static_cast<uint32_t>(s.pieces.size() - 1 - last));
   }
   s.expansion = (s.flags & pieces::kEscapeFirst) != 0 ? 3 : c->of({1u, 3u});
-  if (bert) set_rules(c, &s, 3);
+  if (bert || lower) set_rules(c, &s, 3);
   return s;
 }
 
@@ -543,9 +545,9 @@ TokenizerSection any_tokenizer(Choices* c) {
 
 std::string any_input(Choices* c, uint32_t parts) {
   static const std::vector<std::string> odd = {
-      " ",    "  ",    "\t", "\n",       "\xFF",         "\xE6\x88", std::string(1, '\0'),
-      "<m>",  "<unk>", "##", "\xCC\x81", "\xEF\xBC\xA1", "\xC2\xBD", "<0x41>",
-      "I'll", "aaaa"};
+      " ",    "  ",    "\t",       "\n",       "\xFF",         "\xE6\x88", std::string(1, '\0'),
+      "<m>",  "<unk>", "##",       "\xCC\x81", "\xEF\xBC\xA1", "\xC2\xBD", "<0x41>",
+      "I'll", "aaaa",  "\xCE\xA3", "a\xCE\xA3"};
   std::string text;
   for (uint32_t i = 0; i < parts; ++i) text += c->chance(35) ? c->of(odd) : c->of(letters());
   return text;

@@ -2,8 +2,8 @@
 point, asked from the package itself.
 
 The package mixes several versions of Unicode (each of its libraries has its own), and none is
-Python's, so the table is neither Python's nor computed. Needs the tokenizers package (0.22.2 was
-used). From the repository's root:
+Python's, so the table is neither Python's nor computed, but for what cases() has. Needs the
+tokenizers package (0.22.2 was used). From the repository's root:
 
     python tests/golden/tokenizers/make_unicode.py
 """
@@ -96,6 +96,7 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     sets["word"].add(ord("q"))
     sets.update(clusters())
     sets.update(categories(sets))
+    sets.update(cases())
     accents = normalizers.StripAccents().normalize_str
     sets["accent"] = {c for c in CODE_POINTS if accents(chr(c)) != chr(c)}
     assert all(accents(chr(c)) == "" for c in sets["accent"])
@@ -158,6 +159,14 @@ def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:
         "small": lower,
         "numeric": {ord(stretch) for stretch, _ in found if len(stretch) == 1 and stretch != "a"},
     }
+
+
+def cases() -> dict[str, set[int]]:
+    """What Python's lower() asks of the neighbours of a capital sigma, asked from Python itself
+    (3.11): it is a final one behind a letter with a case, and before none."""
+    cased = {c for c in CODE_POINTS if (chr(c) + "\u03a3").lower().endswith("\u03c2")}
+    behind = {c for c in CODE_POINTS if ("a" + chr(c) + "\u03a3").lower().endswith("\u03c2")}
+    return {"cased": cased, "passed_over": behind - cased}
 
 
 def canonical(normalizers) -> dict[str, dict[int, str]]:

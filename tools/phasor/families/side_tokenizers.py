@@ -83,9 +83,12 @@ _SAYS = "tokenizer_config.json"  # what a directory with a tokenizer has
 # Classes of a sentencepiece.bpe.model without a list, and the language of a text without a flag.
 _NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
 # Of files without a class, by the family's tokenizer.
-_OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart", "blenderbot": "Blenderbot"}
+_OWN_CLASS = {
+    **{"mbart": "MBart", "plbart": "PLBart", "blenderbot": "Blenderbot"},
+    "blenderbot-small": "BlenderbotSmall",
+}
 # vocab.json with merges.txt, as tokenizer_json.py reads them
-_MERGED = ("Bart", "Roberta", "GPT2", "Blenderbot")
+_MERGED = ("Bart", "Roberta", "GPT2", "Blenderbot", "BlenderbotSmall")
 
 
 SIDES = ("source", "target")
@@ -243,11 +246,6 @@ def _reader(kind: str, folder: Path) -> Reader | None:
         return package
     if not there:
         return None
-    if kind == "blenderbot-small":
-        raise PhasorError(
-            f"{', '.join(sorted(there))}: BlenderbotSmallTokenizer splits words by its own code, "
-            "which is not built; convert with --tokenizer none, and give ids"
-        )
     if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
         return m2m
     if kind == "t5" and "spiece.model" in there and name in ("T5", "MT5", ""):

@@ -108,6 +108,19 @@ def _read(path: Path, reader):
         raise named(path, error) from error
 
 
+def read_versioned(path: Path) -> list[tuple[str, str]]:
+    """The merges of a file of subword-nmt 0.2, as the classes of transformers read one: without
+    what is behind the last line feed. PhasorError names the file."""
+
+    def reader(text: str) -> list[tuple[str, str]]:
+        first = text.split("\n")[0]
+        if first.strip() != _VERSION:
+            raise TokenizerError(f"line 1: {shown(first)}, expected {_VERSION}")
+        return read_merges(text[: text.rfind("\n") + 1])
+
+    return _read(path, reader)
+
+
 def dictionary_section(path: Path) -> bytes:
     """The section of a dict.txt with its codes, or of a list of words. PhasorError names the
     file."""

@@ -12,13 +12,14 @@ refused by name, never ignored.
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
 from phasor.tokenizers.added import added_tokens, configuration, joined_tokens
-from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
+from phasor.tokenizers.json_parts import META, fields, member, refuse, steps, types_of
 from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
 from phasor.tokenizers.models.word_bpe import Words
@@ -490,6 +491,46 @@ def _from_fairseq(path: Path, config: dict) -> dict:
     }
 
 
+def is_blenderbot_small(config: dict) -> bool:
+    """Whether a directory's tokenizer is of this class: its own, or of a model that names none."""
+    name = config.get("tokenizer_class")
+    return str(name).startswith("BlenderbotSmallTokenizer") or (
+        not name and config.get("model_type") == "blenderbot-small"
+    )
+
+
+def _from_blenderbot_small(folder: Path, config: dict) -> dict:
+    """vocab.json and merges.txt, as the class reads them: words of lower case, with special tokens
+    among the others."""
+    if (folder / "tokenizer.json").is_file():
+        refuse("tokenizer.json of BlenderbotSmallTokenizer, which reads vocab.json and merges.txt,")
+    if config.get("split_special_tokens"):
+        refuse("tokenizer_config.json: split_special_tokens")
+    vocabulary = Vocabulary(_json(folder / "vocab.json"), []).of_model
+    usual = {"bos": "__start__", "eos": "__end__", "unk": "__unk__", "pad": "__null__"}
+    said = {name: text for name in _USUAL if (text := _token(config, name)) is not None}
+    names = {**usual, **said}
+    if names["unk"] not in vocabulary:
+        raise TokenizerError(
+            f"vocab.json: the unk token {shown(names['unk'])} is not in the vocabulary"
+        )
+    named = [_named(config, name, text, vocabulary) for name, text in names.items()]
+    added = added_tokens(folder, config, vocabulary, named)
+    for token in added:
+        text = token["content"]
+        plain = not any(token.get(flag) for flag in ("lstrip", "rstrip", "single_word"))
+        if not plain or not token.get("special") or len(text) < 3:  # a shorter one could be a piece
+            refuse(f"the added token {shown(text)}, which is not plain, special, of 3 characters,")
+        token["normalized"] = False  # which the class does not ask
+        if vocabulary.get(text, token["id"]) != token["id"]:
+            raise TokenizerError(f"the added token {shown(text)} has another id in vocab.json")
+    merges = fairseq.read_versioned(folder / "merges.txt")
+    special = {token["content"] for token in added}
+    tokens = {text: id_ for text, id_ in vocabulary.items() if text not in special}
+    model = Words(type="words", tokens=tokens, merges=merges, unknown=names["unk"])
+    return {"model": model, "added_tokens": added}
+
+
 # Classes that make BertNormalizer anew where their own settings are not the file's, and the model
 # types of directories that name no class.
 _NORMALISED = words("""
@@ -576,6 +617,9 @@ def _read_spec(path: Path, config: dict) -> dict:
             path.name == "vocab.txt" or config["tokenizer_class"] in FAIRSEQ_CLASSES
         ):  # which read no tokenizer.json
             return _from_fairseq(folder / "vocab.txt", config)
+    if is_blenderbot_small(config) and path.name != "tokenizer.json":
+        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            return _from_blenderbot_small(folder, config)
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
     if path.is_file() and path.name == "sentencepiece.bpe.model":
@@ -596,6 +640,60 @@ def _read_spec(path: Path, config: dict) -> dict:
     raise TokenizerError(
         f"{path}: neither tokenizer.json nor vocab.txt, vocab.json with merges.txt or "
         "sentencepiece.bpe.model is there"
+    )
+
+
+# Classes of transformers 5 that make the normaliser and the pre-tokenizer anew, whatever a
+# tokenizer.json has (docs/tokenizers.md): those whose own are others than 4.57's, and those that
+# have these steps.
+_MADE_ANEW = words("""
+    BigBird DebertaV2 XLNet RemBert Pegasus MBart MBart50 XGLM Barthez CodeLlama Nllb Reformer
+    SeamlessM4T
+""")
+_NO_NORMALIZER: list[str] = []
+_LEVEL, _NFC = ["ByteLevel"], ["NFC"]
+_STEPS = {
+    **dict.fromkeys(words("GPT2 Roberta Bart CodeGen Whisper Deberta"), (_NO_NORMALIZER, _LEVEL)),
+    **{"GPTNeoX": (_NFC, _LEVEL), "Qwen2": (_NFC, ["Split", *_LEVEL])},
+    "Cohere": (_NFC, ["Digits", *_LEVEL]),
+}
+_OF_MISTRAL = ("mistral", "phi3")  # whose LlamaTokenizer it leaves as the file has it
+
+
+def other_ids(path: Path) -> str | None:
+    """A line for a tokenizer.json of 4.57 of which transformers 5 makes other ids."""
+    folder = path if path.is_dir() else path.parent
+    file = folder / "tokenizer.json" if path.is_dir() else path
+    if file.suffix != ".json" or not file.is_file():
+        return None
+    config, own = configuration(folder), _json(folder / "config.json")
+    kind = str(config.get("tokenizer_class") or own.get("tokenizer_class") or "")
+    kind = kind.removesuffix("Fast").removesuffix("Tokenizer")
+    if kind == "PreTrained" and own.get("model_type") == "qwen2":
+        kind = "Qwen2"
+    known = kind in _MADE_ANEW or kind in _STEPS or kind in ("T5", "Llama")
+    if not known or "backend" in config:  # saved by 5.x
+        return None
+    spec = _json(file)
+    normalizers, words_ = (
+        [step.get("type") for step in steps(spec.get(part), part, inside)]
+        for part, inside in (("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"))
+    )
+    scheme = json.dumps(spec.get("pre_tokenizer"))
+    same = False
+    if kind in _STEPS:
+        same = (normalizers, words_) == _STEPS[kind]
+    elif kind == "T5":
+        same = '"always"' in scheme
+    elif kind == "Llama":
+        level = types_of(spec, "decoder", "decoders") == _LEVEL
+        same = level or own.get("model_type") in _OF_MISTRAL
+        same = same or (not normalizers and '"never"' not in scheme)
+    return (
+        None
+        if same
+        else f"{file}: transformers 5 has steps of its own in place of this {kind}Tokenizer's, and"
+        " other ids for some texts (docs/tokenizers.md); here they are the file's, as in 4.57"
     )
 
 
