@@ -103,3 +103,9 @@ bench-cross: $(OUT)/count_kernels $(COUNT_PLUGIN)
 bench-cross-write: $(OUT)/count_kernels $(COUNT_PLUGIN)
 	@$(call COUNT,--write)
 endif
+
+# Level amx's instructions on an emulated processor that has them, under a Linux that gives or refuses them: tests/machines/amx/README.md.
+.PHONY: test-amx
+test-amx: $(PROGRAM) $(TESTS) $(OUT)/hash_driver
+	BOCHS='$(BOCHS)' KERNEL='$(KERNEL)' BIOS='$(BIOS)' VGABIOS='$(VGABIOS)' bash tests/machines/amx/run.sh
+	REFUSED=1 BOCHS='$(BOCHS)' KERNEL='$(KERNEL)' BIOS='$(BIOS)' VGABIOS='$(VGABIOS)' bash tests/machines/amx/run.sh
