@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -766,23 +765,9 @@ def test_a_pair_that_has_other_ids_around_it(tmp_path):
         tokenizer_json.pair_of(info)
 
 
-SMALL_WORDS = ["__null__", "__start__", "__end__", "__unk__", "a@@", "a", "b", "ab", ".", "'", "!"]
-SMALL_MERGES = "#version: 0.2\na b</w>\n_ _</w>\n"
-
-
-def small_files(words: Sequence[str] = SMALL_WORDS, merges: str = SMALL_MERGES, **config: object):
-    """BlenderbotSmall's, as they are published: no class is named."""
-    rows = [*words, *"cdefghijklmn"][: T.ROWS]
-    return {
-        "vocab.json": json.dumps({text: i for i, text in enumerate(rows)}).encode(),
-        "merges.txt": merges.encode(),
-        "tokenizer_config.json": json.dumps(config).encode(),
-    }
-
-
 def test_the_small_blenderbots_files(tmp_path, phasor):
     """Words of lower case; nothing stands around a text."""
-    path = converted(T.write(tmp_path / "m", "blenderbot-small", small_files()))
+    path = converted(T.write(tmp_path / "m", "blenderbot-small", T.small_blenderbot_files()))
     assert tokens(phasor, path, "AB aa.'b!") == [7, 4, 5, 8, 9, 6, 10]
     assert tokens(phasor, path, "B__end__Ac") == [6, 2, 4, 11]
     d = PhasorFile(path).descriptor
@@ -796,32 +781,69 @@ def test_the_small_blenderbots_files(tmp_path, phasor):
 @pytest.mark.parametrize(
     "files, line",
     [
-        (small_files(SMALL_WORDS[:3]), "vocab.json: the unk token '__unk__' is not in the vocab"),
-        (small_files(unk_token="<unk>"), "vocab.json: the unk token '<unk>' is not in the vocab"),
-        (small_files(merges="a b</w>\n"), "merges.txt: line 1: 'a b</w>', expected #version: 0.2"),
-        (small_files(merges=""), "merges.txt: line 1: '', expected #version: 0.2"),
-        (small_files(merges="#version: 0.2\na b 3\n"), "line 2: 'a b 3', expected two parts"),
-        (small_files(merges="#version: 0.2\na </w>\n"), "expected </w> at the end of the right"),
-        (small_files(merges="#version: 0.2\n__unk __</w>\n"), "makes the special token '__unk__ '"),
-        (small_files([*SMALL_WORDS, "@@"]), "the token '@@' is there before, or has no text"),
-        (small_files([*SMALL_WORDS, "a @@", "a "][:-1]), "the token 'a @@' is there before"),
-        (small_files(sep_token="ab"), "the added token 'ab', which is not plain, special, of 3"),
-        (small_files(split_special_tokens=True), "split_special_tokens is not supported"),
         (
-            small_files(sep_token={"content": "<sep>", "lstrip": True}),
+            T.small_blenderbot_files(T.SMALL_WORDS[:3]),
+            "vocab.json: the unk token '__unk__' is not in the vocab",
+        ),
+        (
+            T.small_blenderbot_files(unk_token="<unk>"),
+            "vocab.json: the unk token '<unk>' is not in the vocab",
+        ),
+        (
+            T.small_blenderbot_files(merges="a b</w>\n"),
+            "merges.txt: line 1: 'a b</w>', expected #version: 0.2",
+        ),
+        (T.small_blenderbot_files(merges=""), "merges.txt: line 1: '', expected #version: 0.2"),
+        (
+            T.small_blenderbot_files(merges="#version: 0.2\na b 3\n"),
+            "line 2: 'a b 3', expected two parts",
+        ),
+        (
+            T.small_blenderbot_files(merges="#version: 0.2\na </w>\n"),
+            "expected </w> at the end of the right",
+        ),
+        (
+            T.small_blenderbot_files(merges="#version: 0.2\n__unk __</w>\n"),
+            "makes the special token '__unk__ '",
+        ),
+        (
+            T.small_blenderbot_files([*T.SMALL_WORDS, "@@"]),
+            "the token '@@' is there before, or has no text",
+        ),
+        (
+            T.small_blenderbot_files([*T.SMALL_WORDS, "a @@", "a "][:-1]),
+            "the token 'a @@' is there before",
+        ),
+        (
+            T.small_blenderbot_files(sep_token="ab"),
+            "the added token 'ab', which is not plain, special, of 3",
+        ),
+        (
+            T.small_blenderbot_files(split_special_tokens=True),
+            "split_special_tokens is not supported",
+        ),
+        (
+            T.small_blenderbot_files(sep_token={"content": "<sep>", "lstrip": True}),
             "the added token '<sep>', which is not plain",
         ),
         (
-            small_files(added_tokens_decoder={"23": {"content": "<new>", "special": False}}),
+            T.small_blenderbot_files(
+                added_tokens_decoder={"23": {"content": "<new>", "special": False}}
+            ),
             "the added token '<new>', which is not plain",
         ),
         (
-            small_files(added_tokens_decoder={"5": {"content": "__end__", "special": True}}),
+            T.small_blenderbot_files(
+                added_tokens_decoder={"5": {"content": "__end__", "special": True}}
+            ),
             "__end__",
         ),
-        ({**small_files(), "tokenizer.json": b"{}"}, "tokenizer.json of BlenderbotSmallTokenizer"),
-        ({**small_files(), "vocab.json": b"[]"}, "vocab.json"),
-        ({**small_files(), "vocab.json": b'{"__unk__": -1}'}, "has the id -1"),
+        (
+            {**T.small_blenderbot_files(), "tokenizer.json": b"{}"},
+            "tokenizer.json of BlenderbotSmallTokenizer",
+        ),
+        ({**T.small_blenderbot_files(), "vocab.json": b"[]"}, "vocab.json"),
+        ({**T.small_blenderbot_files(), "vocab.json": b'{"__unk__": -1}'}, "has the id -1"),
     ],
 )
 def test_the_small_blenderbots_files_with_one_thing_wrong(files, line, tmp_path):

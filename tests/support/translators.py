@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,22 @@ MARIAN_IDS = {
     "bos_token_id": None,
     "decoder_start_token_id": 2,
 }
+
+
+SMALL_WORDS = ["__null__", "__start__", "__end__", "__unk__", "a@@", "a", "b", "ab", ".", "'", "!"]
+SMALL_MERGES = "#version: 0.2\na b</w>\n_ _</w>\n"
+
+
+def small_blenderbot_files(
+    words: Sequence[str] = SMALL_WORDS, merges: str = SMALL_MERGES, **config: object
+) -> dict[str, bytes]:
+    """BlenderbotSmall's, as they are published: no class is named."""
+    rows = [*words, *"cdefghijklmn"][:ROWS]
+    return {
+        "vocab.json": json.dumps({text: i for i, text in enumerate(rows)}).encode(),
+        "merges.txt": merges.encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+    }
 
 
 def write(folder: Path, kind: str, files: dict[str, bytes] | None = None, **more: Any) -> Path:

@@ -1098,8 +1098,11 @@ def make_fairseq(rng: random.Random, words: Words) -> Source:
 
 
 def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
-    kind = rng.choice(("marian", "marian", "t5", "pegasus", "mbart", "plbart"))
-    if kind == "t5":
+    kinds = ("marian", "marian", "t5", "pegasus", "mbart", "plbart", "blenderbot-small")
+    kind = rng.choice(kinds)
+    if kind == "blenderbot-small":
+        files, ids = translators.small_blenderbot_files(), {}
+    elif kind == "t5":
         files, ids = dict(translators.t5_files()), translators.T5_IDS
     elif kind == "pegasus":
         files, ids = dict(translators.pegasus_files()), translators.T5_IDS
@@ -1117,6 +1120,8 @@ def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
     name = rng.choice(list(files))
     if name.endswith(".json"):
         files[name] = _hostile_json(rng, json.loads(files[name]), words)
+    elif name.endswith(".txt"):
+        files[name] = _hostile_lines(rng, files[name].decode().split("\n"))
     else:
         fields = [list(field) for field in _fields(files[name])]
         files[name] = hostile_proto(rng, fields)

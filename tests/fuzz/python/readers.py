@@ -89,6 +89,7 @@ READERS = {
     "translator-tokenizer": (
         "tokenizers/listed.py",
         "tokenizers/numbered.py",
+        "tokenizers/models/word_bpe.py",
         "families/side_tokenizers.py",
         "tokenizers/sentencepiece.py",
     ),
