@@ -120,7 +120,8 @@ OTHER = {
     "T5": "plain spaces end cased accents wide numbers chinese special mask blanks control",
     "XGLM": "end meta",
     "Barthez": "wide blanks meta control",
-    "Llama": "plain spaces end cased accents wide numbers lines chinese special mask blanks control",
+    "Llama": "plain spaces end cased accents wide numbers lines chinese special mask blanks "
+    "control",
     "CodeLlama": "space special meta",
     "Gemma": "mask",
     "Nllb": "end meta",
