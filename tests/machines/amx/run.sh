@@ -80,4 +80,4 @@ for _ in $(seq $((6 * ${MINUTES:-120}))); do
   grep -q '^end' $out/serial 2>/dev/null && break
   kill -0 $emulator 2>/dev/null || break
 done
-python3 tests/machines/amx/check.py $out/serial ${REFUSED:+--refused}
+python3 tests/machines/cross/amx_check.py $out/serial ${REFUSED:+--refused}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the emulated machine of run.sh has printed: check.py SERIAL [--refused]
+"""What the emulated machine of tests/machines/amx/run.sh has printed: amx_check.py SERIAL
+[--refused]
 
 The levels that its Linux gave, the tests of the kernels, and every hash beside
 tests/golden/hashes.txt.
@@ -9,8 +10,10 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-VECTOR = re.compile(r"^vector (\S+) (\d+) ([0-9a-f]{16}) isa=(\w+) threads=\d+ chunk=\d+$")
+from hash_check import difference, read_table, vectors
+
+# A line that the kernel's messages have not cut.
+WHOLE = re.compile(r"^vector \S+ \d+ [0-9a-f]{16} isa=\w+ threads=\d+ chunk=\d+$", re.M)
 
 
 def main() -> int:
@@ -28,25 +31,22 @@ def main() -> int:
     kernels = re.search(r"^kernels (\d+)$", text, re.M)
     if kernels is None or kernels[1] != "0":
         failed.append("the tests of the kernels")
-    table = {}
-    for line in (ROOT / "tests/golden/hashes.txt").read_text().splitlines():
-        words = line.split()
-        if len(words) == 3 and not line.startswith("#"):
-            table[words[0], int(words[1])] = words[2]
-    seen, rows = set(), 0
-    for name, index, value, isa in (m.groups() for m in map(VECTOR.match, text.split("\n")) if m):
-        rows += 1
-        seen.add((name, int(index)))
-        if table.get((name, int(index))) != value or (isa == "amx") == refused:
-            failed.append(f"{name} {index}: {value} at level {isa}")
+    table, _ = read_table()
+    rows, passed = vectors("\n".join(WHOLE.findall(text))), 0
+    for (model, way), got in sorted(rows.items()):
+        wrong = difference(model, got, table)
+        if ("isa=amx" in way.split()) == refused:
+            wrong = "another level"
+        if wrong:
+            failed.append(f"{model} {way}: {wrong}")
+        else:
+            passed += 1
     if "\nend\n" not in text:
         failed.append("the run did not end")
-    elif table.keys() - seen:
-        failed.append(f"{len(table.keys() - seen)} hashes are not there")
+    failed += [f"{model}: no hashes" for model in sorted(table.keys() - {m for m, _ in rows})]
     for what in failed[:20]:
         print(f"  {what}")
-    print(f"amx: {rows} rows of {len(seen)} of {len(table)} hashes")
-    print(f"amx: {rows} passed, {len(failed)} failed")
+    print(f"amx: {passed} passed, {len(failed)} failed")
     return bool(failed)
 
 
