@@ -84,7 +84,9 @@ _SAYS = "tokenizer_config.json"  # what a directory with a tokenizer has
 _NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
 # Of files without a class, by the family's tokenizer.
 _OWN_CLASS = {
-    **{"mbart": "MBart", "plbart": "PLBart", "blenderbot": "Blenderbot"},
+    "mbart": "MBart",
+    "plbart": "PLBart",
+    "blenderbot": "Blenderbot",
     "blenderbot-small": "BlenderbotSmall",
 }
 # vocab.json with merges.txt, as tokenizer_json.py reads them
