@@ -117,21 +117,21 @@ ifeq ($(WERROR),1)
   WARN += -Werror
 endif
 
-OPTIMISE_release  := -O3 -DNDEBUG
-OPTIMISE_scalar   := -O3 -DNDEBUG
-OPTIMISE_relaxed  := -O3 -DNDEBUG
-OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
+OPTIMIZE_release  := -O3 -DNDEBUG
+OPTIMIZE_scalar   := -O3 -DNDEBUG
+OPTIMIZE_relaxed  := -O3 -DNDEBUG
+OPTIMIZE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 # Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
 # These two, and the fuzzers, have red zones between the parts of an arena and look at every access
 # to a part (src/runtime/zones.h, view.h).
 RED_ZONES := -DPHASOR_RED_ZONES
-OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer $(RED_ZONES)
-OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(RED_ZONES)
+OPTIMIZE_debug    := -O1 -g -fno-omit-frame-pointer $(RED_ZONES)
+OPTIMIZE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(RED_ZONES)
 # The thread sanitizer; and the memory sanitizer, which only clang has: an arena's bytes are unwritten until a session writes them (zones.h).
-OPTIMISE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
-OPTIMISE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
-OPTIMISE := $(OPTIMISE_$(config))
-# The tests themselves: what doctest makes of them takes gcc three times as long to optimise under the sanitizers.
+OPTIMIZE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPTIMIZE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
+OPTIMIZE := $(OPTIMIZE_$(config))
+# The tests themselves: what doctest makes of them takes gcc three times as long to optimize under the sanitizers.
 CASES_sanitize := -O0 -g1
 
 # gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
@@ -170,12 +170,12 @@ endif
 # Counts instructions under QEMU (cross.mk has its rule).
 COUNT_PLUGIN := build/count_instructions.so
 HEADERS  := build/include
-COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
+COMMON   := $(OPTIMIZE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG) $(FRAMES)
-# Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
-CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
+# Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorizes some of their files.
+CALM     := $(if $(filter -O3,$(OPTIMIZE)),-O2 -fno-tree-vectorize)
 # The program is what stands around the engine; it is loaded at each start.
-SMALL    := $(if $(filter -O3,$(OPTIMISE)),-Os -fno-asynchronous-unwind-tables)
+SMALL    := $(if $(filter -O3,$(OPTIMIZE)),-Os -fno-asynchronous-unwind-tables)
 CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
 CLI_OUT  := $(OUT)
 CXX_LINK := $(CXX)
@@ -196,7 +196,7 @@ ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
   HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
 endif
 # A small static program lies where it was linked, without a page between its parts.
-LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)),$(LIBC),-no-pie -Wl$(comma)-z$(comma)noseparate-code)
+LINK     := $(OPTIMIZE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)),$(LIBC),-no-pie -Wl$(comma)-z$(comma)noseparate-code)
 # Binaryen of 2022 (Debian 12's) does not know relaxed SIMD, so nothing of it takes part: -O1 is the linker's, the code is compiled by then.
 ifeq ($(config),relaxed)
   LINK     += -O1 -sWASM_BIGINT=1 -sERROR_ON_WASM_CHANGES_AFTER_LINK=1 -Wl,--strip-all
@@ -293,7 +293,7 @@ $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
 SENTENCE_OBJ := $(filter %/sentences.o,$(CLI_OBJ))
 POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
-# Emscripten's linker optimises the whole module once more: of the tests that costs more than they run. What is shipped, and what prints the hashes, has it.
+# Emscripten's linker optimizes the whole module once more: of the tests that costs more than they run. What is shipped, and what prints the hashes, has it.
 $(TESTS): private LINK += $(if $(filter wasm,$(TARGET)),-O1)
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)

@@ -56,7 +56,7 @@
  * 3.9   phasor_version, phasor_numerics, phasor_format_max. Every struct that can grow begins with
  *       its size: a shorter one works, a longer one is refused by name.
  * 3.10  One header without dependencies has the panels' layout (src/layout.h), for the format, the
- *       kernels and the quantiser. Only the files of instruction-set levels include xsimd.
+ *       kernels and the quantizer. Only the files of instruction-set levels include xsimd.
  */
 #ifndef PHASOR_H
 #define PHASOR_H
@@ -201,7 +201,7 @@ typedef struct phasor_output {
   uint32_t struct_size;
   uint32_t output;    /* PHASOR_OUTPUT_… */
   uint32_t pooling;   /* PHASOR_POOL_…; 0 = a row for each position */
-  uint32_t normalise; /* 1: the pooled vector has length 1 */
+  uint32_t normalize; /* 1: the pooled vector has length 1 */
   uint32_t classes;   /* number of classes, 0 for other outputs */
   uint32_t scores;    /* how classes become scores: PHASOR_SCORES_… */
   uint32_t width;     /* of an output row: the vocabulary, the classes, or the vector */
@@ -424,7 +424,7 @@ const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uin
 phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first,
                                     uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
-enum { PHASOR_NORMALISE_MODEL = 0, PHASOR_NORMALISE_YES = 1, PHASOR_NORMALISE_NO = 2 };
+enum { PHASOR_NORMALIZE_MODEL = 0, PHASOR_NORMALIZE_YES = 1, PHASOR_NORMALIZE_NO = 2 };
 
 /* One vector for an encoded sequence: its hidden states pooled (PHASOR_POOL_MODEL: as the file
  * says, PHASOR_BAD_INPUT where it says nothing), through the model's dense layer where its output
@@ -432,7 +432,7 @@ enum { PHASOR_NORMALISE_MODEL = 0, PHASOR_NORMALISE_YES = 1, PHASOR_NORMALISE_NO
  * et al. 2022), then divided by their length when asked. The mean is the sum over positions in
  * their order, times 1/n. */
 phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling,
-                               uint32_t normalise, float* out, uint32_t dim,
+                               uint32_t normalize, float* out, uint32_t dim,
                                phasor_error* error) PHASOR_NONBLOCKING;
 
 /* The lowest id with the largest logit of a row; PHASOR_NOT_FINITE when the row holds a NaN. */
@@ -761,7 +761,7 @@ phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t inde
                                     phasor_hypothesis* out) PHASOR_NONBLOCKING;
 
 /* One of many inputs that are generated from side by side: an output is what phasor_generate gives
- * for its input alone, whatever its neighbours. All that is known of it is here, in the caller's
+ * for its input alone, whatever its neighbors. All that is known of it is here, in the caller's
  * memory, but for a search's beams (phasor_beam_jobs_step), which lie in the arena. */
 typedef struct phasor_job {
   uint32_t struct_size;

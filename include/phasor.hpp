@@ -257,10 +257,10 @@ class Session {
   }
   // An encoder's vector: out gets dim values.
   Result<bool> embedding(float* out, uint32_t dim, uint32_t pooling = PHASOR_POOL_MODEL,
-                         uint32_t normalise = PHASOR_NORMALISE_MODEL, uint32_t sequence = 0) {
+                         uint32_t normalize = PHASOR_NORMALIZE_MODEL, uint32_t sequence = 0) {
     Error error;
     const phasor_status status =
-        phasor_embedding(handle_, sequence, pooling, normalise, out, dim, &error);
+        phasor_embedding(handle_, sequence, pooling, normalize, out, dim, &error);
     return {status, status == PHASOR_OK, error};
   }
   float* logits(uint32_t row = 0) { return phasor_logits(handle_, row); }

@@ -1,6 +1,6 @@
 // The panel layout: sizes and index functions, and nothing else (docs/format.md, "Layouts").
 //
-// The one header that format, kernels, model and the quantiser share. It includes only the two
+// The one header that format, kernels, model and the quantizer share. It includes only the two
 // headers of fixed-width types, and holds no data. A matrix W (N outputs, K inputs) is kept in
 // panels of 16 outputs, interleaved so that one vector holds 16 outputs at the same k.
 #pragma once
@@ -45,7 +45,7 @@ constexpr bool grouped_type(Type type) {
   return type == Type::q8 || type == Type::q4 || minimum_type(type);
 }
 constexpr bool whole_type(Type type) { return type == Type::q8r || type == Type::q8rh; }
-constexpr bool quantised_type(Type type) { return grouped_type(type) || whole_type(type); }
+constexpr bool quantized_type(Type type) { return grouped_type(type) || whole_type(type); }
 
 // The inputs that are rotated together: the largest power of two that divides K, at most 64 (rule
 // 1.19).
@@ -67,7 +67,7 @@ constexpr float weight_rotation_scale(size_t block) {
 // subnormal.
 constexpr float kSmallestRowScale = 0x1p-38f;
 
-// Bytes of the plane of f16 scales at the head of a quantised panel (or of `rows` layout: count =
+// Bytes of the plane of f16 scales at the head of a quantized panel (or of `rows` layout: count =
 // rows · groups).
 constexpr uint64_t scale_plane_bytes(uint64_t count) { return round_up(count * 2, 64); }
 
@@ -142,7 +142,7 @@ constexpr uint64_t rows_bytes(Type type, uint64_t rows, uint64_t cols) {
   }
 }
 
-// Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantised
+// Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
 // type; q8r has q8's order. Two values of q4, q4m and q4k share a byte: the one of the group's
 // first half in the low bits, the other, 16 further, in the high ones.
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }

@@ -211,7 +211,7 @@ phasor_status phasor_model_output(const phasor_model* model, phasor_output* out)
   phasor_output made{};
   made.output = o.output;
   made.pooling = o.pooling;
-  made.normalise = o.normalise;
+  made.normalize = o.normalize;
   made.classes = o.classes;
   made.scores = o.scores;
   made.width = output_width(d);

@@ -130,11 +130,11 @@ phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, 
 }
 
 phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling,
-                               uint32_t normalise, float* out, uint32_t dim, phasor_error* error) {
+                               uint32_t normalize, float* out, uint32_t dim, phasor_error* error) {
   const Call call(session, out);
   const float* vector = nullptr;
   const phasor_status status =
-      checked_embedding(session, sequence, pooling, normalise, dim, &vector, error);
+      checked_embedding(session, sequence, pooling, normalize, dim, &vector, error);
   if (vector != nullptr) memcpy(out, vector, dim * sizeof(float));
   return status;
 }

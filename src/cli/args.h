@@ -69,7 +69,7 @@ struct Options {
   // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load;
   // renormalize, split and align 0 or 1
   Number cache, early_stopping, length_norm, renormalize, tables, load, pooling, emit, split, align;
-  bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
+  bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalize, no_normalize,
       sample, greedy, print_prompt, null_answer, sparse, multi_label, late, help;
   vector<const char*> given;  // the flags, by name
 

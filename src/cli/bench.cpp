@@ -150,11 +150,11 @@ phasor_tensor output_matrix(const Engine& e) {
 }
 
 bool mostly_int8(const Engine& e) {
-  uint64_t quantised = 0, other = 0;
+  uint64_t quantized = 0, other = 0;
   each_matrix(e, [&](const phasor_tensor& matrix) {
-    (matrix.type[0] == 'q' ? quantised : other) += matrix.rows * matrix.cols;
+    (matrix.type[0] == 'q' ? quantized : other) += matrix.rows * matrix.cols;
   });
-  return quantised > other;
+  return quantized > other;
 }
 
 // Bytes of the cache in its type, of those in f32.

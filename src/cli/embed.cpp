@@ -12,8 +12,8 @@ class Embed final : public Encoder {
 
  private:
   const char* refusal() const override {
-    if (o_.sparse && (o_.pooling.given || o_.normalise || o_.no_normalise || o_.dim != 0))
-      return "--sparse: goes without --pooling, --normalise, --no-normalise and --dim";
+    if (o_.sparse && (o_.pooling.given || o_.normalize || o_.no_normalize || o_.dim != 0))
+      return "--sparse: goes without --pooling, --normalize, --no-normalize and --dim";
     if (!o_.sparse && o_.top != 0) return "--top: goes with --sparse";
     if (o_.sparse)
       return output_.output == PHASOR_OUTPUT_LOGITS
@@ -23,8 +23,8 @@ class Embed final : public Encoder {
       return "says nothing of pooling: choose one with --pooling mean, first or last, or --sparse";
     if (!o_.pooling.given && output_.pooling == 0)
       return "says nothing of pooling: choose one with --pooling mean, first or last";
-    if (o_.normalise && o_.no_normalise)
-      return "--normalise: expected either --normalise or --no-normalise, not both";
+    if (o_.normalize && o_.no_normalize)
+      return "--normalize: expected either --normalize or --no-normalize, not both";
     return nullptr;
   }
   uint32_t logit_rows() const override { return o_.sparse ? kRows : 0; }
@@ -63,10 +63,10 @@ class Embed final : public Encoder {
     if (o_.sparse) return sparse(sequence, text, why);
     uint32_t pooling = PHASOR_POOL_MODEL;
     if (o_.pooling.given) pooling = PHASOR_POOL_MEAN + o_.pooling;
-    const uint32_t normalise = o_.normalise      ? PHASOR_NORMALISE_YES
-                               : o_.no_normalise ? PHASOR_NORMALISE_NO
-                                                 : PHASOR_NORMALISE_MODEL;
-    if (!e_.done(phasor_embedding(e_.session, sequence, pooling, normalise, vector_.data(),
+    const uint32_t normalize = o_.normalize      ? PHASOR_NORMALIZE_YES
+                               : o_.no_normalize ? PHASOR_NORMALIZE_NO
+                                                 : PHASOR_NORMALIZE_MODEL;
+    if (!e_.done(phasor_embedding(e_.session, sequence, pooling, normalize, vector_.data(),
                                   count_of(vector_), &e_.error),
                  why))
       return false;

@@ -11,7 +11,7 @@
 
 namespace cli {
 
-constexpr uint32_t kRows = 16;  // tokens that are labelled at once
+constexpr uint32_t kRows = 16;  // tokens that are labeled at once
 
 // One text of a batch.
 struct Text {

@@ -87,7 +87,7 @@ constexpr Entry kCommands[] = {
      "the file's pages, for a cold start.",
      kBench, bench},
     {"quantize", "IN OUT --type TYPE", "another type of the same model",
-     "The bytes that the converter writes with that --type. What is quantised already becomes f32 "
+     "The bytes that the converter writes with that --type. What is quantized already becomes f32 "
      "and nothing else. OUT is written whole or not at all.",
      kQuantize, quantize},
 };

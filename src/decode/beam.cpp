@@ -284,7 +284,7 @@ struct Search {
 
   // The row becomes log-probabilities. Those of tokens that the beam has are multiplied; they are
   // not above 0, so that a sign says for a while which have been.
-  void penalise(float* x, float largest, float sum, const uint32_t* ids) const {
+  void penalize(float* x, float largest, float sum, const uint32_t* ids) const {
     const uint32_t n = width(), count = length();
     for (uint32_t i = 0; i < n; ++i) x[i] = (x[i] - largest) - sum;
     for (uint32_t i = 0; i < count; ++i)
@@ -319,12 +319,12 @@ struct Search {
     }
     const uint32_t* ids = ids_of(beam);
     const bool again = t_.made == 0 && g_ != 0;  // the row that the first group has had
-    const bool penalised = groups_ > 1 || o_.repetition_penalty != 0;
+    const bool penalized = groups_ > 1 || o_.repetition_penalty != 0;
     const bool whole = o_.renormalize != 0;
     float sum = 0;
-    if (!again && (penalised || !whole)) sum = log_sum(x, largest, nullptr);
-    if (penalised && !again) penalise(x, largest, sum, ids);
-    if (penalised) largest = sum = 0;
+    if (!again && (penalized || !whole)) sum = log_sum(x, largest, nullptr);
+    if (penalized && !again) penalize(x, largest, sum, ids);
+    if (penalized) largest = sum = 0;
     if (!again) forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
     if (whole) {
       largest = largest_left(x, ids);

@@ -188,22 +188,22 @@ phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint
   return encoder_output(s, sequence, first, count, error);
 }
 
-phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise,
+phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalize,
                                 uint32_t dim, const float** out, phasor_error* error) noexcept {
   const phasor_status status = check_encoded(*s, sequence, error);
   if (status != PHASOR_OK) return status;
   const Descriptor& d = s->model->descriptor;
-  if (pooling > PHASOR_POOL_LAST || normalise > PHASOR_NORMALISE_NO)
-    return bad_input(error, {PHASOR_POOL_LAST, pooling}, "pooling ", pooling, ", normalise ",
-                     normalise);
+  if (pooling > PHASOR_POOL_LAST || normalize > PHASOR_NORMALIZE_NO)
+    return bad_input(error, {PHASOR_POOL_LAST, pooling}, "pooling ", pooling, ", normalize ",
+                     normalize);
   const uint32_t how = pooling == PHASOR_POOL_MODEL ? d.output.pooling : pooling;
   if (how == kPoolNone)
     return bad_input(error, "this model says nothing of pooling: choose mean, first or last");
   const uint32_t width = d.output.output == kOutputPooled ? output_width(d) : d.stacks[0].width;
   if (dim == 0 || dim > width)
     return bad_input(error, {width, dim}, "a vector of ", dim, " values, expected 1 to ", width);
-  const bool unit = normalise == PHASOR_NORMALISE_MODEL ? d.output.normalise != 0
-                                                        : normalise == PHASOR_NORMALISE_YES;
+  const bool unit = normalize == PHASOR_NORMALIZE_MODEL ? d.output.normalize != 0
+                                                        : normalize == PHASOR_NORMALIZE_YES;
   const FpMode mode;
   return embedding(s, sequence, how, unit, dim, out, error);
 }

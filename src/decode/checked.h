@@ -29,7 +29,7 @@ phasor_item item_of(uint32_t sequence, const uint32_t* ids, uint32_t count,
 [[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first,
                                            uint32_t count, phasor_error* error) noexcept;
 [[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
-                                              uint32_t normalise, uint32_t dim, const float** out,
+                                              uint32_t normalize, uint32_t dim, const float** out,
                                               phasor_error* error) noexcept;
 
 // The model has a decoder.

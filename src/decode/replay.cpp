@@ -114,7 +114,7 @@ phasor_status output_of(Replay* r, uint32_t first, uint32_t count, const float**
   const Descriptor& d = s->model->descriptor;
   const uint32_t width = output_width(d);
   if (r->v->target == 0 && d.output.output == kOutputPooled)
-    return checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, width, rows,
+    return checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_MODEL, width, rows,
                              r->error);
   if (r->v->target == 0 && d.output.output == kOutputHidden) {
     *rows = s->hidden_rows().rows(s->sequences()[0].hidden + first, count, width);

@@ -72,7 +72,7 @@ constexpr Field kFields[] = {
                   "encoder|decoder|encoder-decoder")),
     text(16, kScopeModel, "name", kNowhere),
     text(17, kScopeModel, "author", kNowhere),
-    text(18, kScopeModel, "licence", kNowhere),
+    text(18, kScopeModel, "license", kNowhere),
     text(19, kScopeModel, "credit", kNowhere),
     text(20, kScopeModel, "origin", kNowhere),
     text(21, kScopeModel, "converter", kNowhere),
@@ -157,7 +157,7 @@ constexpr Field kFields[] = {
     real(4, OUTPUT(cap)),
     whole(5, OUTPUT(bias), 0, 1),
     choice(6, OUTPUT(pooling), 0, 3, kAll, "none|mean|first|last"),
-    whole(7, OUTPUT(normalise), 0, 1),
+    whole(7, OUTPUT(normalize), 0, 1),
     whole(8, OUTPUT(classes), 0, 1u << 24),
     whole(9, OUTPUT(head_width), 0, kMaxWidth),
     choice(10, OUTPUT(head_activation), 0, kActivationCodes - 1, kHeadActivations,
@@ -471,12 +471,12 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   if (o.head_norm_eps < 0) return bad(".head_norm_eps: is negative");
   if (decoder && !logits && !(classes && d.has_both()))
     return bad(".output: a decoder gives logits, behind an encoder classes too");
-  if (decoder && (o.pooling != 0 || o.normalise != 0)) return bad(": pooling is an encoder's");
+  if (decoder && (o.pooling != 0 || o.normalize != 0)) return bad(": pooling is an encoder's");
   if (pooled ? o.pooling == 0 : o.pooling != 0 && !classes)
     return bad(".pooling: a pooled vector needs one; logits and hidden states have none");
   if (classes != (o.classes != 0))
     return bad(".classes: their number goes with output classes, and only there");
-  if (o.normalise != 0 && !pooled) return bad(".normalise: only a pooled vector can have length 1");
+  if (o.normalize != 0 && !pooled) return bad(".normalize: only a pooled vector can have length 1");
   if (o.output == kOutputHidden &&
       (o.head_width != 0 || o.head_activation != 0 || o.head_norm != 0))
     return bad(": hidden states have no head");

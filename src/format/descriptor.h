@@ -93,7 +93,7 @@ struct KindDescriptor {
 };
 
 struct OutputDescriptor {
-  uint32_t output, tied, bias, pooling, normalise, classes, head_width, head_activation, head_norm,
+  uint32_t output, tied, bias, pooling, normalize, classes, head_width, head_activation, head_norm,
       head_bias, scores;
   uint32_t query_length, document_length, expansion;  // of late interaction
   uint32_t query_marker, document_marker;             // or PHASOR_NONE

@@ -9,14 +9,14 @@
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
 #include "attention.hpp"
-#include "quantised.hpp"
+#include "quantized.hpp"
 #include "table.h"
 
 namespace phasor {
 namespace {
 
 template <class L>
-struct Body : Attention<L>, Quantised<L>, Elementwise<L> {
+struct Body : Attention<L>, Quantized<L>, Elementwise<L> {
   using V = v16<typename L::Arch>;
   using T = typename L::Tiles;
 

@@ -22,10 +22,10 @@ struct Elementwise {
 
   // y = (x − mean)·r scaled by g and shifted by b, for both norms.
   static PHASOR_INLINE void normed(float* y, const float* x, const float* g, const float* b,
-                                   size_t n, V mean, V r, bool centred) {
+                                   size_t n, V mean, V r, bool centered) {
     for (size_t i = 0; i < n; i += kLanes) {
       const size_t m = n - i;
-      const V xi = V::load(x + i, m), z = (centred ? xi - mean : xi) * r, gi = V::load(g + i, m);
+      const V xi = V::load(x + i, m), z = (centered ? xi - mean : xi) * r, gi = V::load(g + i, m);
       (b != nullptr ? fma(z, gi, V::load(b + i, m)) : z * gi).store(y + i, m);
     }
   }

@@ -101,7 +101,7 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
     __builtin_memcpy(&h, at, 2);
     return h;
   };
-  if (!quantised_type(type)) {
+  if (!quantized_type(type)) {
     for (size_t k = 0; k < cols; ++k) {
       const size_t at = !panels              ? row * cols + k
                         : type == Type::bf16 ? panel_index_bf16(o, k)

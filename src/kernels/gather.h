@@ -4,10 +4,10 @@
 
 namespace phasor {
 
-// y (cols) = row `row` of a matrix in panel16 or rows layout (quantised: scale · value, one
+// y (cols) = row `row` of a matrix in panel16 or rows layout (quantized: scale · value, one
 // multiplication, of q4m and q4k one addition of the minimum, of q8rh the rotation back; the others
 // exact). `data` is the tensor's first
-// byte; `rows` its true number of rows (the rows layout of quantised types needs it to find the
+// byte; `rows` its true number of rows (the rows layout of quantized types needs it to find the
 // values).
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
                 size_t row) noexcept;

@@ -49,7 +49,7 @@ struct Kernels {
   // of each group. G = ⌈K/32⌉.
   void (*quantize_row)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols);
 
-  // y (R, ldy) = dequantised product, per group acc = fma(float(isum), sx·sw, acc), groups
+  // y (R, ldy) = dequantized product, per group acc = fma(float(isum), sx·sw, acc), groups
   // ascending, then + bias (1.2, 1.4). xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P
   // panels of type q8 (scale plane, then [G][8][16][4]).
   LinearInt8* linear_q8;

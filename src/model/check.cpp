@@ -96,7 +96,7 @@ bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t 
   return true;
 }
 
-// Rows of a quantised table: nothing between the scales and the values, nor from cols to the end of
+// Rows of a quantized table: nothing between the scales and the values, nor from cols to the end of
 // a row's last group.
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
   const uint64_t groups = groups_of(cols), half = kGroup / 2,
@@ -154,7 +154,7 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
   } else if (kHasQ4m && minimum_type(e.type)) {
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
     check_plane(&finite, &padded, p, e, e.rows);
-  } else if (quantised_type(e.type)) {
+  } else if (quantized_type(e.type)) {
     finite = finite_numbers(p, e.rows * groups_of(e.cols), Type::f16);
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
   } else if (e.type != Type::f64) {

@@ -106,7 +106,7 @@ float nearest_int8(float v) noexcept {
   return nearest(v < 127.0f ? v : 127.0f);
 }
 
-bool quantize_block(QuantisedBlock* out, const Block& in, Type type,
+bool quantize_block(QuantizedBlock* out, const Block& in, Type type,
                     const float* moments) noexcept {
   const bool q8 = type == Type::q8;
   const Divisors& divisors = q8 ? kQ8Divisors : kQ4Divisors;

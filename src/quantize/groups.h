@@ -13,14 +13,14 @@ struct Block {
 };
 
 // A block as q8 or q4: integers, and the bits of 16 f16 scales.
-struct QuantisedBlock {
+struct QuantizedBlock {
   float q[kGroup][kLanes];
   uint16_t scales[kLanes];
 };
 
 // Of the scales that are tried for each row the one whose sum of moment·(x − scale·q)² is smallest.
 // moments (32): of the columns' inputs; NULL: all 1. False when a scale does not fit f16.
-bool quantize_block(QuantisedBlock* out, const Block& in, Type type, const float* moments) noexcept;
+bool quantize_block(QuantizedBlock* out, const Block& in, Type type, const float* moments) noexcept;
 
 // The nearest integer, of two the even one, within ±127.
 float nearest_int8(float v) noexcept;

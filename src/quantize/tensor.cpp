@@ -152,17 +152,17 @@ float store_integer(unsigned char* p, Type type, size_t in_group, int value, uin
 // Columns of a group. False where a value or a scale is too large for the type.
 bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, const float* moments,
                  StoredError* error) {
-  QuantisedBlock q;
-  const bool quantised = quantised_type(r.type);
-  bool finite = !quantised || quantize_block(&q, b, r.type, moments);
+  QuantizedBlock q;
+  const bool quantized = quantized_type(r.type);
+  bool finite = !quantized || quantize_block(&q, b, r.type, moments);
   if (!finite) return false;
-  for (size_t o = 0; quantised && o < r.count; ++o) store_u16(out + scale_at(r, o, g), q.scales[o]);
+  for (size_t o = 0; quantized && o < r.count; ++o) store_u16(out + scale_at(r, o, g), q.scales[o]);
   for (size_t k = g * kGroup; k < r.cols && k < (g + 1) * kGroup; ++k)
     for (size_t o = 0; o < r.count; ++o) {
       const size_t i = k % kGroup;
       unsigned char* p = out + value_at(r, o, k);
       float stored = 0;
-      if (quantised)
+      if (quantized)
         stored = store_integer(p, r.type, i, static_cast<int>(q.q[i][o]), q.scales[o]);
       else
         finite = store_number(p, r.type, b.x[i][o], &stored) && finite;
@@ -259,7 +259,7 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
 }  // namespace
 
 bool convertible(Type from, Type to) noexcept {
-  return from == to || to == Type::f32 || !quantised_type(from);
+  return from == to || to == Type::f32 || !quantized_type(from);
 }
 
 bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& e,

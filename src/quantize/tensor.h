@@ -13,7 +13,7 @@ struct StoredError {
 };
 
 // Whether every value of `from` may be stored as `to`: what has lost nothing but its last bits may
-// lose more; what was quantised goes back to f32.
+// lose more; what was quantized goes back to f32.
 bool convertible(Type from, Type to) noexcept;
 
 // Fills out (the bytes that type and shape ask for) from the tensor at `in`, which `entry`

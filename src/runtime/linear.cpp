@@ -3,7 +3,7 @@
 namespace phasor {
 namespace {
 
-// Rows of one input in int8, as kPartQuantised holds them: the rounding of the type at hand.
+// Rows of one input in int8, as kPartQuantized holds them: the rounding of the type at hand.
 struct Int8Rows {
   Rows<int8_t> values;  // (chunk, groups, 32)
   Rows<float> scales;   // (chunk, scales)
@@ -19,9 +19,9 @@ Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
                  scaled = whole ? 1 : groups, most = chunk * (whole ? 1 : p.groups);
   const Rounding place = rounding_of(p, type);
   const uint64_t scales = place.at + place.values, sums = scales + most * sizeof(float);
-  return {s.span<int8_t>(kPartQuantised, place.at, place.values).rows(chunk, groups * kGroup),
-          s.span<float>(kPartQuantised, scales, most).rows(chunk, scaled),
-          s.span<int32_t>(kPartQuantised, sums, most).rows(chunk, scaled), groups, scaled};
+  return {s.span<int8_t>(kPartQuantized, place.at, place.values).rows(chunk, groups * kGroup),
+          s.span<float>(kPartQuantized, scales, most).rows(chunk, scaled),
+          s.span<int32_t>(kPartQuantized, sums, most).rows(chunk, scaled), groups, scaled};
 }
 
 // The roundings that an input may have at once, each computed at most once.
@@ -31,8 +31,8 @@ constexpr uint32_t rounding_bit(Type type) {
 
 }  // namespace
 
-void quantise(const Chunk& c, LinearInput* in, Type type) noexcept {
-  if (!quantised_type(type) || (in->rounded & rounding_bit(type)) != 0) return;
+void quantize(const Chunk& c, LinearInput* in, Type type) noexcept {
+  if (!quantized_type(type) || (in->rounded & rounding_bit(type)) != 0) return;
   const Int8Rows to = int8_rows(c, type, in->cols);
   const size_t block = type == Type::q8rh ? rotation_block(in->cols) : 0;
   c.each_row(in->cols, [&](uint32_t r) {
@@ -60,7 +60,7 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
   const uint32_t bias_n = has_bias ? layer.bias.rows - row : 0;
   const size_t ldy = static_cast<size_t>(out.stride());
   float* y = out.rows(0, c.count, uint64_t(panels) * kLanes);
-  if (quantised_type(type)) {
+  if (quantized_type(type)) {
     const Int8Rows q = int8_rows(c, type, in.cols);
     const auto multiply = type == Type::q8    ? k.linear_q8
                           : type == Type::q4  ? k.linear_q4
@@ -81,7 +81,7 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
 
 void linear(const Chunk& c, const Rows<float>& y, LinearInput* in, const Linear& layer,
             uint32_t first, uint32_t panels) noexcept {
-  quantise(c, in, layer.weight.type);
+  quantize(c, in, layer.weight.type);
   const auto part = [&](uint32_t begin, uint32_t end, uint32_t) {
     linear_part(c, y.right(uint64_t(begin) * kLanes), *in, layer, first + begin, first + end);
   };

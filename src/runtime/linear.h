@@ -20,7 +20,7 @@ void linear(const Chunk& c, const Rows<float>& y, LinearInput in, const Linear& 
 
 // For who spreads panels in another way: rounds the input where `type` wants it; computes panels
 // begin … end − 1 on the calling thread, of an input that is rounded; what they cost.
-void quantise(const Chunk& c, LinearInput* in, Type type) noexcept;
+void quantize(const Chunk& c, LinearInput* in, Type type) noexcept;
 void linear_part(const Chunk& c, const Rows<float>& y, const LinearInput& in, const Linear& layer,
                  uint32_t begin, uint32_t end) noexcept;
 inline uint64_t linear_cost(const Chunk& c, const LinearInput& in, uint32_t panels) {

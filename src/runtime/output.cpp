@@ -107,7 +107,7 @@ void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
   const Listed listed(c);
   for (uint32_t worker = 0; worker < workers; ++worker)
     for (uint32_t r = 0; r < c.count; ++r) best.found_by(worker)[r] = kNoBest;
-  quantise(c, &in, output.weight.type);
+  quantize(c, &in, output.weight.type);
   const auto search = [&](uint32_t begin, uint32_t end, uint32_t worker) {
     const Rows<float> logits = best.logits_of(worker);
     const Span<Best> found = best.found_by(worker);
@@ -171,7 +171,7 @@ void listed_logits(const Chunk& c, LinearInput in, uint32_t first) {
   const Rows<float> rows = c.session.logit_rows().below(first);
   const uint32_t width = output.weight.rows, panels = output.weight.panels;
   const Listed listed(c);
-  quantise(c, &in, output.weight.type);
+  quantize(c, &in, output.weight.type);
   for (uint32_t r = 0; r < c.count; ++r) {
     float* row = rows.row(r, width);
     for (uint32_t i = 0; i < width; ++i) row[i] = -__builtin_inff();
@@ -265,13 +265,13 @@ phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint
   return PHASOR_OK;
 }
 
-phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool normalise,
+phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool normalize,
                         uint32_t dim, const float** out, phasor_error* error) noexcept {
   const Pass pass(s);
   const Chunk c = hidden_chunk(pass, sequence, pooling, 0, 1);
   const bool pooled = pass.model.descriptor.output.output == kOutputPooled;
   float* y = (pooled ? head_rows(c) : c.x).row(0, dim);
-  if (normalise) pass.kernels.unit(y, y, dim);
+  if (normalize) pass.kernels.unit(y, y, dim);
   *out = y;
   return check_finite(c, pass.model.layer_count[0], error);
 }

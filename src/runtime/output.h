@@ -17,7 +17,7 @@ void decoder_output(const Chunk& c) noexcept;
 // The first `dim` values of the sequence's pooled vector, after the head where the model's output
 // is pooled. *out gets the row of the arena in which they have been computed.
 [[nodiscard]] phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling,
-                                      bool normalise, uint32_t dim, const float** out,
+                                      bool normalize, uint32_t dim, const float** out,
                                       phasor_error* error) noexcept;
 
 }  // namespace phasor

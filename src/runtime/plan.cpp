@@ -96,21 +96,21 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
 
 // The widest so far, or `more`.
 void widen(uint32_t* widest, uint32_t more) { *widest = larger(*widest, more); }
-// The groups of the widest of these matrices' inputs, if one of them is quantised in groups; and of
-// those that are quantised row by row.
+// The groups of the widest of these matrices' inputs, if one of them is quantized in groups; and of
+// those that are quantized row by row.
 template <size_t N>
 void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
   uint32_t inputs = 0;
-  bool quantised = false;
+  bool quantized = false;
   for (const Linear* l : matrices) {
     const Type type = l->weight.type;
     widen(&inputs, l->weight.cols);
-    quantised = quantised || grouped_type(type);
+    quantized = quantized || grouped_type(type);
     if (!(kHasQ8r && whole_type(type))) continue;
     widen(type == Type::q8r ? &p->whole : &p->rotated,
           static_cast<uint32_t>(whole_groups_of(l->weight.cols)));
   }
-  if (quantised) widen(&p->groups, static_cast<uint32_t>(groups_of(inputs)));
+  if (quantized) widen(&p->groups, static_cast<uint32_t>(groups_of(inputs)));
 }
 
 // What the layers of a stack ask for.
@@ -194,7 +194,7 @@ const char* part_name(uint32_t part) noexcept {
                                                 "normed rows",
                                                 "wide rows",
                                                 "attention rows",
-                                                "quantised rows",
+                                                "quantized rows",
                                                 "scores",
                                                 "page pointers",
                                                 "row table",
@@ -303,12 +303,12 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
   bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
   constexpr uint64_t kScaleAndSum = sizeof(float) + sizeof(int32_t);
-  bytes[kPartQuantised] = times(rows, p.groups, kGroup + kScaleAndSum);
+  bytes[kPartQuantized] = times(rows, p.groups, kGroup + kScaleAndSum);
   const uint32_t by_row[] = {p.whole, p.rotated};
   for (const uint32_t groups : by_row)
     if (kHasQ8r && groups != 0)
-      bytes[kPartQuantised] =
-          plus(bytes[kPartQuantised], times(rows, plus(times(groups, kGroup), kScaleAndSum)));
+      bytes[kPartQuantized] =
+          plus(bytes[kPartQuantized], times(rows, plus(times(groups, kGroup), kScaleAndSum)));
   bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);
   bytes[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
   bytes[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + kWord);

@@ -40,7 +40,7 @@ enum Part : uint32_t {
   kPartNormed,            // (chunk, ld)
   kPartWide,              // (chunk, wide_ld) q,k,v; feed-forward
   kPartAttention,         // (chunk, attention_ld) heads, side by side
-  kPartQuantised,         // (chunk) rows of int8, their scales and sums
+  kPartQuantized,         // (chunk) rows of int8, their scales and sums
   kPartScores,            // (threads) kTile rows of score_ld, then kTile rows of scratch_ld
   kPartPointers,          // (threads, 2, most pages) of keys and of values
   kPartRows,              // (chunk) Row, (chunk) Tile, (chunk) flags
@@ -84,13 +84,13 @@ struct alignas(8) Plan {
   uint32_t ring_pages;
   uint32_t ld;  // floats of a row of residuals: the wider stack's width in whole lanes
   uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
-  // groups of 32 of the widest linear input, 0 when no matrix is quantised in groups
+  // groups of 32 of the widest linear input, 0 when no matrix is quantized in groups
   uint32_t groups;
   // groups of 32 of the widest input of a matrix in q8r, and in q8rh; 0 when there is none
   uint32_t whole, rotated;
 };
 
-// Where the rows of a rounding lie in kPartQuantised: their values, then their scales and sums. The
+// Where the rows of a rounding lie in kPartQuantized: their values, then their scales and sums. The
 // roundings lie one after the other.
 struct Rounding {
   uint64_t at, values;  // bytes

@@ -10,9 +10,9 @@ void norm_rows(const Chunk& c, const Rows<float>& y, const Rows<const float>& x,
   const float* g = c.model.floats(n.weight) + at;
   const float* b = n.bias ? c.model.floats(n.bias) + at : nullptr;
   const bool rms = kHasRmsNorm && (!kHasLayerNorm || kind == kNormRms);
-  const auto normalise = rms ? c.kernels.rms_norm : c.kernels.layer_norm;
+  const auto normalize = rms ? c.kernels.rms_norm : c.kernels.layer_norm;
   c.each_row(uint64_t(width) * 4, [&](uint32_t r) {
-    const float square = normalise(y.row(r, width), x.row(r, width), g, b, width, eps);
+    const float square = normalize(y.row(r, width), x.row(r, width), g, b, width, eps);
     // Equal values and no epsilon: a division by zero, which a finite mean square does not show.
     if (!is_finite(square) || !(square + eps > 0)) c.not_finite[r] = 1;
   });

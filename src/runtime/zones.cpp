@@ -85,7 +85,7 @@ void forget(void* memory, uint64_t bytes) noexcept {
 
 void forget_work(const Session& s) noexcept {
   constexpr Part kWork[] = {kPartEncoderCache, kPartResidual,         kPartNormed, kPartWide,
-                            kPartAttention,    kPartQuantised,        kPartScores, kPartPointers,
+                            kPartAttention,    kPartQuantized,        kPartScores, kPartPointers,
                             kPartRows,         kPartAttentionWeights, kPartText};
   for (const Part p : kWork)
     forget(s.whole<unsigned char>(p).at(0, s.plan.bytes[p]), s.plan.bytes[p]);

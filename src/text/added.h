@@ -1,5 +1,5 @@
 // Added tokens, as the tokenizers package treats them: found before the model sees the text, in the
-// text as it is or in the normalised text. Includes tokenizer.h only. Never allocates.
+// text as it is or in the normalized text. Includes tokenizer.h only. Never allocates.
 #pragma once
 
 #include "pieces.h"

@@ -24,7 +24,7 @@ const char* check(Tokenizer* t, SectionReader* s) {
     return "BPE of words has no unknown piece with an id";
   // a space that is escaped first becomes 3 bytes, and so does a byte that is not UTF-8 with a map
   if (((t->flags & kEscapeFirst) != 0 || kind != 0) && t->expansion < sizeof kSpaceSymbol)
-    return "the normaliser's expansion is out of range";
+    return "the normalizer's expansion is out of range";
   if (const char* const wrong = check_package(t, s, merges_bytes(*t, *s))) return wrong;
   return check_merges(*t);
 }

@@ -115,7 +115,7 @@ void Word::put(IdSink* out) {
   n = 0;
 }
 
-// What a pass makes pairs with its neighbours only when the pass is over: until then those pairs
+// What a pass makes pairs with its neighbors only when the pass is over: until then those pairs
 // are none, and the places are a list, whose links lie at the last parts, which have no ids.
 void Word::finish_in_passes(IdSink* out) {
   for (uint32_t at = 0; at < n; ++at) look(at);

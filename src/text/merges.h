@@ -1,9 +1,9 @@
-// text: symbols of a text that are merged, two neighbours at a time, the best pair first, the
+// text: symbols of a text that are merged, two neighbors at a time, the best pair first, the
 // leftmost of equals, until there is none (Sennrich et al. 2016). Includes models.h only; never
 // allocates.
 //
 // Symbols are named by the place of their first part. A symbol's length in parts is stored at its
-// first and at its last place, which is all that finding both neighbours takes. The best pair is
+// first and at its last place, which is all that finding both neighbors takes. The best pair is
 // the winner of a tournament tree over the places: n − 1 matches at the start, log2 n after each
 // merge, so a text of n equal letters is no worse than any other.
 #pragma once

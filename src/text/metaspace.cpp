@@ -24,7 +24,7 @@ const char* check_words(Tokenizer* t, SectionReader* s, uint64_t own) {
   if (const char* const wrong = check_package(t, s, own)) return wrong;
   const uint32_t root = first_map(*t);
   if (root != 0 && (root >= s->u32(24) / 4 || is_value(u32_at(t->trie, root))))
-    return "the normaliser's first map begins outside its trie";
+    return "the normalizer's first map begins outside its trie";
   return nullptr;
 }
 
@@ -198,7 +198,7 @@ struct UnigramWords {
     return id != kNoToken ? id : t.unknown;
   }
 
-  // Neighbours that are unknown are one token; which may happen to be a piece.
+  // Neighbors that are unknown are one token; which may happen to be a piece.
   void put(const unsigned char* text, size_t bytes) {
     const uint32_t n = static_cast<uint32_t>(bytes);
     segment(text, n);
@@ -220,7 +220,7 @@ struct MergedWords {
   Alphabet alphabet;
   Word word;
 
-  // Neighbours that are unknown are one symbol where the section says so.
+  // Neighbors that are unknown are one symbol where the section says so.
   void put(const unsigned char* text, size_t bytes) {
     bool after_unknown = false;
     for (size_t at = 0; at < bytes;) {

@@ -1,5 +1,5 @@
 // text: the tokenizers' models, one file each, and the one table that lists them. What all models
-// share (pieces, normaliser, pre-tokenizer, added tokens) knows none of them by name.
+// share (pieces, normalizer, pre-tokenizer, added tokens) knows none of them by name.
 #pragma once
 #include "../build.h"
 #include "section.h"
@@ -15,16 +15,16 @@ enum class Same : unsigned char {
   few_parts,     // any, but of those that are no whole word no more than kMostAlike
 };
 
-// A stretch of normalised text.
+// A stretch of normalized text.
 struct Stretch {
   const unsigned char* text;  // (bytes)
   size_t bytes;
   // the text again, which may be written over, and of the package's models kPrefixRoom bytes before
-  // it; not of a model without a normaliser
+  // it; not of a model without a normalizer
   unsigned char* writable;
   bool first;              // it begins the whole text
   unsigned char* scratch;  // aligned to 4, as many bytes as the model's `scratch` says of `limit`
-  uint64_t limit;          // normalised bytes that the whole text can have
+  uint64_t limit;          // normalized bytes that the whole text can have
 };
 
 constexpr size_t kPrefixRoom = 3;
@@ -45,15 +45,15 @@ struct TokenizerModel {
   uint8_t types = 0x3E;  // bit b: pieces of type b may be there
   uint16_t marks = 0;    // bits of a piece's marks
   uint16_t longest_piece = kLongestSearched;
-  uint8_t least_expansion = 3;  // an invalid byte becomes U+FFFD; 0: there is no normaliser
-  uint8_t room = 3;             // bytes that encoding adds to a normalised text: a prefix, or two
+  uint8_t least_expansion = 3;  // an invalid byte becomes U+FFFD; 0: there is no normalizer
+  uint8_t room = 3;             // bytes that encoding adds to a normalized text: a prefix, or two
   uint8_t growth = 1;           // most bytes of text that a byte of a piece becomes
 
   // Checks a section whose header is sound; null, or what is wrong.
   const char* (*check)(Tokenizer* t, SectionReader* s);
-  // Bytes of scratch beside the normalised text, for at most `limit` normalised bytes.
+  // Bytes of scratch beside the normalized text, for at most `limit` normalized bytes.
   uint64_t (*scratch)(const Tokenizer& t, uint64_t limit);
-  // Writes the normalised text; its bytes, or kNormalizedTooLong. Null: the model takes any text as
+  // Writes the normalized text; its bytes, or kNormalizedTooLong. Null: the model takes any text as
   // it is, and no scratch.
   uint64_t (*normalize)(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                         const unsigned char* text, size_t bytes);

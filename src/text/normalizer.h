@@ -1,4 +1,4 @@
-// text: normalisation. The section's map of characters (a Darts double array, Aoe 1989), which
+// text: normalization. The section's map of characters (a Darts double array, Aoe 1989), which
 // SentencePiece made (Kudo and Richardson 2018, 3.2), and Unicode's canonical composition from
 // such a map; what else a model does to a text is in the model's file. Never allocates.
 #pragma once
@@ -8,7 +8,7 @@ namespace phasor::pieces {
 
 constexpr uint64_t kNormalizedTooLong = ~uint64_t{0};
 
-// The normalised text so far. Once something did not fit nothing more is written.
+// The normalized text so far. Once something did not fit nothing more is written.
 struct Output {
   unsigned char* text;  // (capacity)
   uint64_t capacity;

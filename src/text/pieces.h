@@ -35,7 +35,7 @@ constexpr uint32_t kLongestPiece = 32767;
 constexpr uint32_t kLongestSearched = 512;
 // pieces of one text that a search may have to pass over
 constexpr uint32_t kMostAlike = 4;
-constexpr uint32_t kLongestRule = 1024;  // bounds the walk through the normaliser's trie
+constexpr uint32_t kLongestRule = 1024;  // bounds the walk through the normalizer's trie
 constexpr unsigned char kSpaceSymbol[3] = {0xE2, 0x96, 0x81};  // ▁ U+2581
 constexpr unsigned char kBlank[1] = {' '};
 constexpr unsigned char kReplacement[3] = {0xEF, 0xBF, 0xBD};  // U+FFFD

@@ -11,22 +11,22 @@ namespace {
 
 constexpr size_t kHeaderBytes = 128;
 
-// The normaliser's map, which a section has or has not.
+// The normalizer's map, which a section has or has not.
 const char* check_map(Tokenizer* t, SectionReader* s) {
   const uint32_t trie_bytes = s->u32(24), string_bytes = s->u32(28);
   if (trie_bytes == 0) {
     if (load_u64(s->p + 64) != 0 || load_u64(s->p + 72) != 0 || string_bytes != 0)
-      return "the normaliser has no trie but other parts";
-    return t->longest_rule != 0 ? "the normaliser has no trie but rules" : nullptr;
+      return "the normalizer has no trie but other parts";
+    return t->longest_rule != 0 ? "the normalizer has no trie but rules" : nullptr;
   }
   if (trie_bytes % 4 != 0 || !s->placed(&t->trie, 64, trie_bytes))
-    return "the normaliser's trie is outside the section";
+    return "the normalizer's trie is outside the section";
   if (string_bytes == 0 || !s->placed(&t->strings, 72, string_bytes))
-    return "the normaliser's strings are outside the section";
-  if (t->strings[string_bytes - 1] != 0) return "the normaliser's strings are not terminated";
+    return "the normalizer's strings are outside the section";
+  if (t->strings[string_bytes - 1] != 0) return "the normalizer's strings are not terminated";
   if (!normalizer_check(t->trie, trie_bytes / 4, string_bytes))
-    return "the normaliser's trie leads out of itself";
-  return t->longest_rule > kLongestRule ? "the normaliser's longest rule is out of range" : nullptr;
+    return "the normalizer's trie leads out of itself";
+  return t->longest_rule > kLongestRule ? "the normalizer's longest rule is out of range" : nullptr;
 }
 
 // The permutation ascends by the pieces' bytes, equal pieces by id: so every id is there exactly
@@ -121,7 +121,7 @@ const char* check_header(Tokenizer* t, SectionReader* s) {
   if (const char* const wrong = check_map(t, s)) return wrong;
   const uint32_t least = t->model->least_expansion;
   if (least == 0 ? t->expansion != 0 : t->expansion < least || t->expansion > 255)
-    return "the normaliser's expansion is out of range";
+    return "the normalizer's expansion is out of range";
   const uint32_t surface_at = s->u32(80);
   t->surface_bytes = s->u32(84);
   if (surface_at > s->text_bytes || t->surface_bytes > s->text_bytes - surface_at)

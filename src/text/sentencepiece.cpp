@@ -1,4 +1,4 @@
-// What SentencePiece's two models share: pieces of bytes, normalisation, user-defined pieces,
+// What SentencePiece's two models share: pieces of bytes, normalization, user-defined pieces,
 // decoding. Includes the tokenizer's own headers only; never allocates.
 #include "sentencepiece.h"
 

@@ -1,4 +1,4 @@
-// Byte-pair encoding (Sennrich et al. 2016) as SentencePiece does it: of all neighbours whose
+// Byte-pair encoding (Sennrich et al. 2016) as SentencePiece does it: of all neighbors whose
 // concatenation is a piece, merge the pair of the highest score, the leftmost of equals, until
 // there is none (merges.h). Symbols are stretches of the text. Includes the tokenizer's own headers
 // only; never allocates.
@@ -83,7 +83,7 @@ struct Symbols {
     splits[split_count++] = {id, left, {0, 0}};
   }
 
-  // Looks at the symbol at `at` and its right neighbour.
+  // Looks at the symbol at `at` and its right neighbor.
   void look(uint32_t at) {
     pair[at] = kNoToken;
     const uint32_t left = size(at), next = at + left;
@@ -111,7 +111,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
   s.winner = s.pair + n;
   s.length = reinterpret_cast<uint16_t*>(s.winner + n);
 
-  // The text as characters and user-defined symbols; then all pairs of neighbours, from the left.
+  // The text as characters and user-defined symbols; then all pairs of neighbors, from the left.
   for (uint32_t at = 0; at < n;) {
     work();
     s.pair[at] = kNoToken;

@@ -1,4 +1,4 @@
-// A text through the model that a section holds: added tokens, normalisation, the model's own
+// A text through the model that a section holds: added tokens, normalization, the model's own
 // encoder; and ids back to text. Includes the tokenizer's own headers only; never allocates, never
 // reads a byte that tokenizer_open has not placed.
 #include "tokenizer.h"
@@ -15,14 +15,14 @@ using namespace pieces;
 
 namespace {
 
-// Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and prefixes.
+// Normalized bytes of any text of `text_bytes` bytes: each byte at its worst, and prefixes.
 uint64_t normalized_limit(const Tokenizer& t, uint64_t text_bytes) {
   return text_bytes * t.expansion + t.model->room;
 }
 
-// A text of the tokenizers package's models, cut at added tokens, each stretch normalised, cut
+// A text of the tokenizers package's models, cut at added tokens, each stretch normalized, cut
 // again, encoded. False when the header's expansion is not true. `s` has the text as it is, and as
-// `writable` where the normalised text goes.
+// `writable` where the normalized text goes.
 bool encode_stretches(const Tokenizer& t, IdSink* out, Stretch* s) {
   const unsigned char* const text = s->text;
   unsigned char* const room = s->writable + kPrefixRoom;
@@ -123,7 +123,7 @@ EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity
     t.model->encode(t, &out, s);
     return out.result;
   }
-  // The normalised text takes the end of the scratch, the encoder's tables its aligned start.
+  // The normalized text takes the end of the scratch, the encoder's tables its aligned start.
   s.writable = s.scratch + static_cast<size_t>(needed - s.limit);
   const bool fits = packaged(t)                 ? encode_stretches(t, &out, &s)
                     : (t.flags & kHasList) != 0 ? encode_listed(t, &out, &s)

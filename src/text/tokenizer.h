@@ -38,7 +38,7 @@ struct Tokenizer {
   const unsigned char* permutation;  // (pieces) u32 ids in the order of the pieces' bytes
   const unsigned char* text;         // the pieces' bytes
   const unsigned char* trie;         // u32s of a Darts double array, or null
-  const unsigned char* strings;      // zero-terminated replacements of the normaliser
+  const unsigned char* strings;      // zero-terminated replacements of the normalizer
   // what an unknown piece decodes to; then WordPiece's prefix of a continuation
   const unsigned char* surface;
   const unsigned char* runs;  // (run_count) u32 classes of characters
@@ -53,8 +53,8 @@ struct Tokenizer {
   uint32_t unknown;        // id, or kNoToken
   uint32_t longest;        // bytes of the longest piece
   uint32_t surface_bytes;  // length of `surface`
-  uint16_t expansion;      // most normalised bytes that one byte of text can become
-  // bytes of the longest text that one rule of the normaliser replaces
+  uint16_t expansion;      // most normalized bytes that one byte of text can become
+  // bytes of the longest text that one rule of the normalizer replaces
   uint16_t longest_rule;
   uint32_t unused;  // how many pieces are of type unused
   // bytes of the longest user-defined piece, 0 when there is none
@@ -65,7 +65,7 @@ struct Tokenizer {
   uint32_t ascii_runs;  // of them begin at or below U+007F
   uint32_t merge_count;
   uint32_t added_count;  // added tokens, of which
-  // so many are looked for in the text as it is, the others in the normalised text
+  // so many are looked for in the text as it is, the others in the normalized text
   uint32_t added_plain;
   // number of the pre-tokenizer's rule; byte-level BPE: its first step
   uint32_t rule;
@@ -90,7 +90,7 @@ struct Tokenizer {
 
 // Bytes of scratch that encode any text of at most `text_bytes` bytes.
 // A function of the section's header and of `text_bytes` only, equal on every machine; 0 for a word
-// list; UINT64_MAX when a text of that size cannot be encoded at all (its normalised form could
+// list; UINT64_MAX when a text of that size cannot be encoded at all (its normalized form could
 // pass 2³¹ bytes).
 [[nodiscard]] uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer,
                                                uint64_t text_bytes) noexcept;
@@ -115,7 +115,7 @@ struct EncodeResult {
 // tokenizer_scratch_bytes(tokenizer, text_bytes) bytes, else text_too_long; its contents are
 // nothing before and nothing after. Threads may share the tokenizer, each with its own scratch.
 // Sources: Kudo 2018 (unigram, 3.2), Sennrich et al. 2016 (BPE), Kudo and Richardson 2018
-// (normalisation).
+// (normalization).
 [[nodiscard]] EncodeResult tokenizer_encode(const Tokenizer& tokenizer, uint32_t* ids,
                                             size_t capacity, const char* text, size_t text_bytes,
                                             void* scratch, size_t scratch_bytes) noexcept;

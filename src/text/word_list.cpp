@@ -7,7 +7,7 @@ namespace phasor::pieces {
 namespace {
 
 const char* check(Tokenizer* t, SectionReader* s) {
-  if (t->trie != nullptr) return "a word list has a normaliser";
+  if (t->trie != nullptr) return "a word list has a normalizer";
   for (uint32_t id = 0; id < t->pieces; ++id) {
     if (row(*t, id).type() == PieceType::user_defined)
       return "a word list has a user-defined piece";

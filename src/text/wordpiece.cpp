@@ -1,5 +1,5 @@
 // WordPiece (Schuster and Nakajima 2012; Devlin et al. 2018) as the tokenizers package does it:
-// BERT's normaliser; words between white space, each sign of punctuation one of its own; then of
+// BERT's normalizer; words between white space, each sign of punctuation one of its own; then of
 // each word the longest piece, and the longest that goes on from it. Includes the tokenizer's own
 // headers only; never allocates.
 #include "chars.h"

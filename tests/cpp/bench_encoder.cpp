@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     const double start = now();
     if (phasor_encode(session, items.data(), batch, &error) != PHASOR_OK) die("encode", error.text);
     for (uint32_t b = 0; b < batch; ++b)
-      if (phasor_embedding(session, b, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(), side.width,
+      if (phasor_embedding(session, b, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_YES, y.data(), side.width,
                            &error) != PHASOR_OK)
         die("embedding", error.text);
       else if (b == 0)

@@ -132,7 +132,7 @@ struct Fnv {
 
 // Panels of q8, or q4, with all the extremes: −128, ±127 (nibbles 0 and 15), scales that are
 // negative, subnormal and zero.
-inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels, size_t groups,
+inline std::vector<unsigned char> quantized_panels(Random& random, size_t panels, size_t groups,
                                                    Type type = Type::q8) {
   const size_t values = groups * kLanes * (type == Type::q8 ? kGroup : kGroup / 2);
   const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),

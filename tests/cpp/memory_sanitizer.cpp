@@ -20,7 +20,7 @@ struct _Rb_tree_node_base;
 
 extern "C" {
 
-// A node of a map gets its place in the tree: a colour and three pointers.
+// A node of a map gets its place in the tree: a color and three pointers.
 void __real__ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_(
     bool left, std::_Rb_tree_node_base* node, std::_Rb_tree_node_base* parent,
     std::_Rb_tree_node_base* header);

@@ -121,7 +121,7 @@ TEST_CASE(
         const phasor_vector_result result = run_vector(e, i);
         encode_vector(e, i);
         std::vector<float> y(width);
-        REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y.data(),
+        REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_MODEL, y.data(),
                                  width, nullptr) == PHASOR_OK);
         CHECK(fnv1a(kFnvStart, y.data(), width * sizeof(float)) == result.hash);
       }
@@ -168,7 +168,7 @@ TEST_CASE("red zones find a pooled vector in the attention rows") {
   const End old = end_of([&] {
     float* y = reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(e.session) +
                                         inside(e)->plan.offset[phasor::kPartAttention]);
-    (void)phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y, width,
+    (void)phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_MODEL, y, width,
                            nullptr);
   });
   CAPTURE(old.text);

@@ -749,7 +749,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "renormalised: what is left of the probabilities is the whole; the same bits at every level "
+    "renormalized: what is left of the probabilities is the whole; the same bits at every level "
     "and number of threads, in groups too") {
   constexpr struct {
     const char* name;

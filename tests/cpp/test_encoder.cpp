@@ -157,7 +157,7 @@ TEST_CASE("promise 1: encoding, output rows and vectors allocate nothing") {
     if (limits.logit_rows != 0)
       rows = phasor_encoder_output(e.session, 0, 0, o.pooling != 0 ? 1 : 20, &error);
     const phasor_status pooled =
-        phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(),
+        phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_YES, y.data(),
                          o.output == PHASOR_OUTPUT_POOLED ? o.width : 1, &error);
     const auto allocations = heap.allocations();
     CHECK(allocations == 0);
@@ -180,13 +180,13 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
   const float* h = phasor_hidden(e.session, 3, &rows, &stride);
   REQUIRE(rows == 17);
   std::vector<float> mean(width), first(width), last(width), part(7);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width,
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(), width,
                            &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_MODEL, first.data(),
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALIZE_MODEL, first.data(),
                            width, &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_LAST, PHASOR_NORMALISE_YES, last.data(), width,
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_LAST, PHASOR_NORMALIZE_YES, last.data(), width,
                            &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_YES, part.data(), 7,
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALIZE_YES, part.data(), 7,
                            &error) == PHASOR_OK);
   double last_length = 0, part_length = 0;
   for (uint32_t d = 0; d < width; ++d)
@@ -200,12 +200,12 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
     CHECK(std::fabs(double(last[d]) - double(h[16 * stride + d]) / std::sqrt(last_length)) < 1e-6);
     if (d < 7) CHECK(std::fabs(double(part[d]) - double(h[d]) / std::sqrt(part_length)) < 1e-6);
   }
-  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MODEL, PHASOR_NORMALISE_NO, mean.data(), width,
+  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_NO, mean.data(), width,
                          &error) == PHASOR_BAD_INPUT);
   CHECK(std::strstr(error.text, "says nothing of pooling") != nullptr);
-  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(),
+  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(),
                          width + 1, &error) == PHASOR_BAD_INPUT);
-  CHECK(phasor_embedding(e.session, 2, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width,
+  CHECK(phasor_embedding(e.session, 2, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(), width,
                          &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_encoder_output(e.session, 3, 0, 1, &error) == PHASOR_BAD_INPUT);  // it has no logits
 }
@@ -395,7 +395,7 @@ TEST_CASE("rule 1.14: a source with a NaN fails alone") {
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
     CHECK(hidden_hash(e, 1) == alone);
     float y = 0;
-    CHECK(phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, &y, 1, &error) ==
+    CHECK(phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, &y, 1, &error) ==
           PHASOR_NOT_FINITE);
   }
 }

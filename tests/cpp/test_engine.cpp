@@ -26,7 +26,7 @@ uint64_t output_hash(const Engine& e, uint32_t step) {
   uint64_t hash = kFnvStart;
   if (o.output == PHASOR_OUTPUT_POOLED) {
     std::vector<float> y(o.width);
-    REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y.data(),
+    REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_MODEL, y.data(),
                              o.width, &error) == PHASOR_OK);
     return fnv1a(hash, y.data(), o.width * sizeof(float));
   }

@@ -194,7 +194,7 @@ struct TokenizerAxis {
   ModelNumber model;
   const char* name;
   uint32_t flags;
-  bool map;  // it may have a normaliser's
+  bool map;  // it may have a normalizer's
 };
 const TokenizerAxis kTokenizers[] = {
     {ModelNumber::unigram, "unigram", 31, true},

@@ -1,6 +1,6 @@
 // Many inputs side by side (src/decode/jobs.cpp): each gets the tokens of phasor_generate, or the
 // outputs of phasor_beam_search, for it alone, on a session of one sequence, whatever its
-// neighbours and the order in which they come.
+// neighbors and the order in which they come.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -141,7 +141,7 @@ std::vector<Options> kinds_of_options(const Ids& more, const Ids& words) {
 
 }  // namespace
 
-TEST_CASE("jobs: what each gives alone, among 31 neighbours, in any order of arrival") {
+TEST_CASE("jobs: what each gives alone, among 31 neighbors, in any order of arrival") {
   Share share;
   uint32_t models = 0, ended = 0;
   for (const std::string& name : decoders()) {
@@ -500,7 +500,7 @@ std::vector<BeamOptions> kinds_of_searches(const Ids& more, const Ids& words,
 
 }  // namespace
 
-TEST_CASE("beam jobs: the outputs and scores of each alone, among 31 neighbours, in any order") {
+TEST_CASE("beam jobs: the outputs and scores of each alone, among 31 neighbors, in any order") {
   static const char* const kStop[] = {"e"};
   Share share;
   uint32_t models = 0, ended = 0, strings = 0, outputs = 0;

@@ -197,7 +197,7 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
       for (size_t panels : Sizes{1, 2, 3, 4, 7})
         for (size_t groups : Sizes{0, 1, 2, 3, 9}) {
           Random random(rows * 10007 + panels * 101 + groups);
-          const std::vector<unsigned char> w = quantised_panels(random, panels, groups, type);
+          const std::vector<unsigned char> w = quantized_panels(random, panels, groups, type);
           Int8Activations x(&random, rows * groups, kGroup);
           Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;

@@ -115,7 +115,7 @@ void hash_level(const Kernels& k, bool print) {
     values[rows * groups * (kGroup + 1) + i] = static_cast<float>(sum[i]);
   }
   check("quantize_row", values, values.size());
-  const std::vector<unsigned char> w8 = quantised_panels(random, panels, groups);
+  const std::vector<unsigned char> w8 = quantized_panels(random, panels, groups);
   k.linear_q8(y, n, q, scale, sum, rows, w8.data(), bias, n, panels, groups);
   check("linear_q8", y, rows * n);
   // Weights of −128 and 127 with activations of ±127 throughout (1.4).
@@ -216,7 +216,7 @@ void hash_level(const Kernels& k, bool print) {
     linear(y, n, x, cols, 1, halves.data(), nullptr, 0, panels, cols);
     check(type == Type::f16 ? "linear_f16 of one row" : "linear_bf16 of one row", y, n);
   }
-  const std::vector<unsigned char> w4 = quantised_panels(random, panels, groups, Type::q4);
+  const std::vector<unsigned char> w4 = quantized_panels(random, panels, groups, Type::q4);
   k.linear_q4(y, n, q, scale, sum, rows, w4.data(), bias, n, panels, groups);
   check("linear_q4 at the extremes", y, rows * n);
 

@@ -59,10 +59,10 @@ TEST_CASE("rule 1.11: layer norm and RMS norm") {
       Array<float> x = floats(random, n, fill, n % 3), g = floats(random, n, Fill::ordinary, 1);
       Array<float> b = floats(random, n, Fill::ordinary, 2);
       const float count = static_cast<float>(n), eps = 1e-5f;
-      std::vector<float> terms(x.get(), x.get() + n), centred(n);
+      std::vector<float> terms(x.get(), x.get() + n), centered(n);
       const float mean = tree_reference(terms) / count;
-      for (size_t i = 0; i < n; ++i) centred[i] = x[i] - mean;
-      const float variance = squares_reference(centred) / count,
+      for (size_t i = 0; i < n; ++i) centered[i] = x[i] - mean;
+      const float variance = squares_reference(centered) / count,
                   square = squares_reference(terms) / count;
       const float r = 1.0f / std::sqrt(variance + eps), q = 1.0f / std::sqrt(square + eps);
       for (const Kernels* k : levels())
@@ -73,7 +73,7 @@ TEST_CASE("rule 1.11: layer norm and RMS norm") {
           REQUIRE(same(k->rms_norm(z, x, g, bias ? b.get() : nullptr, n, eps), square));
           REQUIRE((y.intact() && z.intact()));
           for (size_t i = 0; i < n; ++i) {
-            volatile float yn = centred[i] * r, zn = x[i] * q;
+            volatile float yn = centered[i] * r, zn = x[i] * q;
             REQUIRE(same(y[i], bias ? std::fma(static_cast<float>(yn), g[i], b[i]) : yn * g[i]));
             REQUIRE(same(z[i], bias ? std::fma(static_cast<float>(zn), g[i], b[i]) : zn * g[i]));
           }
@@ -246,7 +246,7 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
   const size_t panels = static_cast<size_t>(panels_of(rows)),
                groups = static_cast<size_t>(groups_of(cols));
   Array<float> f = floats(random, panels * kLanes * cols);
-  const std::vector<unsigned char> q = quantised_panels(random, panels, groups);
+  const std::vector<unsigned char> q = quantized_panels(random, panels, groups);
   const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
   std::vector<unsigned char> qr(plane + rows * groups * kGroup), h(rows * cols * 2);
   for (unsigned char& b : qr) b = static_cast<unsigned char>(random.below(256) & 0xbf);
@@ -290,7 +290,7 @@ TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
   const size_t panels = static_cast<size_t>(panels_of(rows)),
                groups = static_cast<size_t>(groups_of(cols));
   const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
-  const std::vector<unsigned char> q = quantised_panels(random, panels, groups, Type::q4);
+  const std::vector<unsigned char> q = quantized_panels(random, panels, groups, Type::q4);
   std::vector<unsigned char> qr(plane + rows * groups * kGroup / 2), h(rows * cols * 2);
   for (unsigned char& b : qr) b = static_cast<unsigned char>(random.below(256) & 0xbf);
   for (unsigned char& b : h) b = static_cast<unsigned char>(random.below(256) & 0xbf);

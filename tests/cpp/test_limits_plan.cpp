@@ -52,18 +52,18 @@ uint64_t output_of(const Descriptor& d) {
 }
 
 // What a layer asks for, in floats of a row; of its matrices' inputs the widest, where one of them
-// is quantised.
+// is quantized.
 struct Wide {
   uint64_t row = 0, heads_row = 0, heads = 0, distance_row = 0, groups = 0;
 };
 uint64_t groups_of_widest(std::initializer_list<const Linear*> matrices) {
   uint64_t widest = 0;
-  bool quantised = false;
+  bool quantized = false;
   for (const Linear* l : matrices) {
     widest = std::max<uint64_t>(widest, l->weight.cols);
-    quantised |= l->weight.type == Type::q8 || l->weight.type == Type::q4;
+    quantized |= l->weight.type == Type::q8 || l->weight.type == Type::q4;
   }
-  return quantised ? up(widest, 32) / 32 : 0;
+  return quantized ? up(widest, 32) / 32 : 0;
 }
 Wide wide_of(const Model& m, uint64_t score_row) {
   Wide w;
@@ -203,7 +203,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   bytes[kPartNormed] = l.chunk * row * 4;
   bytes[kPartWide] = l.chunk * wide_row * 4;
   bytes[kPartAttention] = l.chunk * w.heads_row * 4;
-  bytes[kPartQuantised] = l.chunk * w.groups * (32 + 4 + 4);
+  bytes[kPartQuantized] = l.chunk * w.groups * (32 + 4 + 4);
   bytes[kPartScores] = uint64_t{l.threads} * 4 * (score_row + w.distance_row) * 4;
   bytes[kPartPointers] = uint64_t{l.threads} * 2 * most_pages_of_all * 8;
   bytes[kPartRows] = uint64_t{l.chunk} * (40 + 8 + 4);
@@ -415,7 +415,7 @@ TEST_CASE("limits of a plan: whatever asks for the widest row") {
   check_plans(bert, {33});
 }
 
-TEST_CASE("limits of a plan: one matrix that is quantised, whichever") {
+TEST_CASE("limits of a plan: one matrix that is quantized, whichever") {
   using Place = Linear LayerTensors::*;
   Changed m("tiny-d2l-f32");
   const Tensor& head = m.inside().output.weight;

@@ -94,13 +94,13 @@ TEST_CASE("limits of a tokenizer: the header") {
   refuses(plain, 20, 4, "the length of the longest piece is wrong");
   // −0 is as low as 0, and is not the 0 that the package's models have.
   refuses(build(metaspace()), 16, 0x80000000, "the lowest score is wrong");
-  // A word list has no normaliser that could make its text longer.
+  // A word list has no normalizer that could make its text longer.
   Parts words{};
   words.model = ModelNumber::words;
   words.pieces = {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::normal, 0}};
   CHECK(why_not(build(words)) == "");
   words.expansion = 1;
-  const char* const expansion = "the normaliser's expansion is out of range";
+  const char* const expansion = "the normalizer's expansion is out of range";
   CHECK(why_not(build(words)) == expansion);
   // What is larger than 16 bits is not taken for its low half.
   for (const std::uint32_t large : {0xFFFFu, 0x10000u, 0x10003u, 0xFFFF0003u}) {
@@ -119,7 +119,7 @@ TEST_CASE("limits of a tokenizer: parts that lie outside, and where the section 
   p.strings = Bytes(1);
   section = build(p);
   CHECK(why_not(section) == "");
-  const char* const strings = "the normaliser's strings are outside the section";
+  const char* const strings = "the normalizer's strings are outside the section";
   const std::uint32_t size = static_cast<std::uint32_t>(section.size());
   for (const std::uint32_t at : {4u, size, size + 4}) refuses(section, 72, at, strings);
   const Bytes bytes = build(bytes_bpe());

@@ -181,10 +181,10 @@ TEST_CASE("refusals: a weight that is not finite, in every type and layout") {
     CAPTURE(n.model);
     const Block golden = golden_file(n.model);
     const auto value = [&](uint32_t bits) { return words({bits}).substr(0, n.bytes); };
-    const bool quantised = n.model[std::strlen(n.model) - 2] == 'q';
+    const bool quantized = n.model[std::strlen(n.model) - 2] == 'q';
     // The first number of a panel and of a row, and the last that there is.
     const WeightFile file(golden);
-    const uint64_t of_panel = quantised ? 2 * 16 : 42 * 16, of_rows = 58 * (quantised ? 2 : 42);
+    const uint64_t of_panel = quantized ? 2 * 16 : 42 * 16, of_rows = 58 * (quantized ? 2 : 42);
     const uint64_t panel = panel_bytes(
         Type(const_cast<WeightFile&>(file).tensor(kOutputWeight).type_layout & 255), 42);
     for (const uint64_t at : {uint64_t{0}, panel + (of_panel - 16) * n.bytes}) {

@@ -79,7 +79,7 @@ TEST_CASE("refusals: a tokenizer's counts and sizes at their ends") {
     p = bytes_bpe();
     p.expansion = expansion;
     const bool fits = expansion == 1 || expansion == 255;
-    CHECK(why_not(build(p)) == (fits ? "" : "the normaliser's expansion is out of range"));
+    CHECK(why_not(build(p)) == (fits ? "" : "the normalizer's expansion is out of range"));
   }
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("refusals: a word list with a map, byte fallback that lacks a byte") {
   words.pieces = {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::normal, 0}};
   CHECK(why_not(build(words)) == "");
   set_map(&words, {{"a", "b"}});
-  CHECK(why_not(build(words)) == "a word list has a normaliser");
+  CHECK(why_not(build(words)) == "a word list has a normalizer");
   Parts p{};
   p.model = ModelNumber::bpe;
   p.flags = kByteFallback;
@@ -259,7 +259,7 @@ TEST_CASE("refusals: replacements longer than the header's expansion says") {
   CHECK(encode(t, "q") == Ids(3, 2));
 }
 
-TEST_CASE("refusals: nothing is written behind the room of a normalised text") {
+TEST_CASE("refusals: nothing is written behind the room of a normalized text") {
   unsigned char room[4] = {1, 1, 1, 1};
   Output out{room, 3, 0, false};
   const unsigned char text[4] = {'a', 'b', 'c', 'd'};
@@ -413,7 +413,7 @@ TEST_CASE("refusals: added tokens in white space that another one has taken") {
   const Tokenizer t = open(section);
   CHECK(encode(t, "<m>      x") == Ids{2, 1});
   CHECK(encode(t, "x      <m>") == Ids{1, 3, 2});
-  // Where several spaces are one ▁ they are no white space to a token in normalised text.
+  // Where several spaces are one ▁ they are no white space to a token in normalized text.
   Parts meta{};
   meta.model = ModelNumber::metaspace;
   meta.expansion = 3;
@@ -446,10 +446,10 @@ TEST_CASE("refusals: the parts of a tokenizer's section, and the order of its pi
   const Tokenizer t = open(plain);
   CHECK(t.longest_user == 3);
   CHECK(encode(t, "abcxab") == Ids{3, 4, 2});
-  refuses(plain, 64, 4, "the normaliser has no trie but other parts");
-  refuses(plain, 72, 4, "the normaliser has no trie but other parts");
-  refuses(plain, 28, 4, "the normaliser has no trie but other parts");
-  refuses(plain, 92, 1, "the normaliser has no trie but rules");
+  refuses(plain, 64, 4, "the normalizer has no trie but other parts");
+  refuses(plain, 72, 4, "the normalizer has no trie but other parts");
+  refuses(plain, 28, 4, "the normalizer has no trie but other parts");
+  refuses(plain, 92, 1, "the normalizer has no trie but rules");
   Parts same = bpe;
   same.pieces[2].text = "a";
   CHECK(why_not(build(same)) == "two pieces are the same");
@@ -457,15 +457,15 @@ TEST_CASE("refusals: the parts of a tokenizer's section, and the order of its pi
   const Bytes mapped = build(bpe);
   CHECK(why_not(mapped) == "");
   const std::uint32_t units = static_cast<std::uint32_t>(bpe.trie.size());
-  refuses(mapped, 24, units - 1, "the normaliser's trie is outside the section");
-  refuses(mapped, 24, 0xFFFFFFFC, "the normaliser's trie is outside the section");
-  refuses(mapped, 28, 0, "the normaliser's strings are outside the section");
-  refuses(mapped, 28, 1, "the normaliser's strings are not terminated");
+  refuses(mapped, 24, units - 1, "the normalizer's trie is outside the section");
+  refuses(mapped, 24, 0xFFFFFFFC, "the normalizer's trie is outside the section");
+  refuses(mapped, 28, 0, "the normalizer's strings are outside the section");
+  refuses(mapped, 28, 1, "the normalizer's strings are not terminated");
   Parts longest = bpe;
   longest.longest_rule = 1024;
   CHECK(why_not(build(longest)) == "");
   longest.longest_rule = 1025;
-  CHECK(why_not(build(longest)) == "the normaliser's longest rule is out of range");
+  CHECK(why_not(build(longest)) == "the normalizer's longest rule is out of range");
   // Equal words stand in the order of their ids.
   Parts words{};
   words.model = ModelNumber::words;
@@ -525,16 +525,16 @@ TEST_CASE("refusals: a map that goes before the other begins inside the trie") {
   CHECK(encode(t, "\uD7A3x") == Ids{4, 5, 6, 1});
   CHECK(encode(t, "d\xFF") == Ids{7, 7});
   refuses(section, 112, static_cast<std::uint32_t>(p.trie.size() / 4),
-          "the normaliser's first map begins outside its trie");
-  refuses(section, 112, 0xFFFFFFFF, "the normaliser's first map begins outside its trie");
+          "the normalizer's first map begins outside its trie");
+  refuses(section, 112, 0xFFFFFFFF, "the normalizer's first map begins outside its trie");
   std::uint32_t value = 0;  // a unit that has a string and no children
   while ((p.trie[4 * value + 3] & 0x80) == 0) ++value;
-  refuses(section, 112, value, "the normaliser's first map begins outside its trie");
+  refuses(section, 112, value, "the normalizer's first map begins outside its trie");
   refuses(section, 116, 1, "only WordPiece has a longest word and a prefix");
   p.trie = {};
   p.strings = {};
   p.longest_rule = 0;
-  CHECK(why_not(build(p)) == "the normaliser's first map begins outside its trie");
+  CHECK(why_not(build(p)) == "the normalizer's first map begins outside its trie");
   // what both maps make of a character is longer than the header's expansion says
   generator::Trie long_one = generator::build_trie({{"a", "xxx"}});
   p.word_chars = generator::append_trie(&long_one, {{"A", "aaa"}});
@@ -635,7 +635,7 @@ TEST_CASE("refusals: BPE of BERT's words has no rows without an id, and merges o
   refuses(section, 4, kBertWords | kWordEnds | kCutAtEach,
           "BPE of words has flags of another kind");
   refuses(section, 112, 1, "only BPE of words in passes has rows without an id");
-  refuses(section, 88, 2, "the normaliser's expansion is out of range");
+  refuses(section, 88, 2, "the normalizer's expansion is out of range");
   p.unknown = kNoToken;
   p.pieces[0].type = PieceType::normal;
   const Bytes none = build(p);
@@ -689,7 +689,7 @@ TEST_CASE("refusals: BPE of words of lower case has a map, and line feeds that a
   refuses(section, 4, kLowerWords | kWordEnds | kCutAtEach,
           "BPE of words has flags of another kind");
   refuses(section, 4, kLowerWords | kWordEnds | kBertWords, "BPE of words has two kinds of words");
-  refuses(section, 88, 2, "the normaliser's expansion is out of range");
+  refuses(section, 88, 2, "the normalizer's expansion is out of range");
   refuses(section, 12, kNoToken, "BPE of words has no unknown piece with an id");
 }
 

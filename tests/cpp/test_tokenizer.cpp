@@ -16,7 +16,7 @@ struct Piece {
   float score;
 };
 
-// A section without a normaliser's map, put together here so that the reader is checked against the
+// A section without a normalizer's map, put together here so that the reader is checked against the
 // page, not against one writer.
 Bytes build(ModelNumber model, std::uint32_t flags, const std::vector<Piece>& pieces,
             std::uint32_t unknown, const std::string& surface) {
@@ -173,7 +173,7 @@ TEST_CASE("tokenizer: the scratch is exact, for every length and model") {
   for (const char* name : {"unigram.bin", "bpe.bin"}) {
     const Bytes section = golden(name);
     const Tokenizer t = open(section);
-    // The worst text for this normaliser: each character grows as much as one can, and the dummy
+    // The worst text for this normalizer: each character grows as much as one can, and the dummy
     // prefix is added.
     const std::string grows = t.expansion > 3 ? "\xEF\xB7\xBA" : "\xff";
     std::uint64_t before = 0;
@@ -375,12 +375,12 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   refuses(good, 40, order + 2, "the sorted permutation is outside the section");
   refuses(good, 48, table, "the pieces' text is outside the section");
   refuses(good, 60, 1, "the pieces' text is outside the section");
-  refuses(good, 24, 4, "the normaliser's trie is outside the section");
-  refuses(good, 64, 4, "the normaliser has no trie but other parts");
+  refuses(good, 24, 4, "the normalizer's trie is outside the section");
+  refuses(good, 64, 4, "the normalizer has no trie but other parts");
   refuses(good, 80, 0xFFFFFFFF, "the unknown surface is outside the text");
   refuses(good, 84, 4, "the unknown surface is outside the text");
-  refuses(good, 88, 2, "the normaliser's expansion is out of range");
-  refuses(good, 92, 1, "the normaliser has no trie but rules");
+  refuses(good, 88, 2, "the normalizer's expansion is out of range");
+  refuses(good, 92, 1, "the normalizer has no trie but rules");
   refuses(good, 124, 1, "a reserved byte of the header is not zero");
   refuses(good, table, 1, "a piece's text is out of order or outside the text");
   refuses(good, table + 4, 0, "a piece is empty or too long");
@@ -393,11 +393,11 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   refuses(good, order, 10, "the sorted permutation is not sorted");
   refuses(words, 128 + 12, 4, "a word list has a user-defined piece");
   refuses(words, 128 + 12, 5, "a word list has an unused piece");
-  refuses(mapped, 28, 0, "the normaliser's strings are outside the section");
-  refuses(mapped, 92, 1025, "the normaliser's longest rule is out of range");
+  refuses(mapped, 28, 0, "the normalizer's strings are outside the section");
+  refuses(mapped, 92, 1025, "the normalizer's longest rule is out of range");
   const std::size_t trie = mapped[64] | static_cast<std::size_t>(mapped[65]) << 8;
-  refuses(mapped, trie, 0x7FFFFC00, "the normaliser's trie leads out of itself");
-  refuses(mapped, trie, 0x80000000, "the normaliser's trie leads out of itself");
+  refuses(mapped, trie, 0x7FFFFC00, "the normalizer's trie leads out of itself");
+  refuses(mapped, trie, 0x80000000, "the normalizer's trie leads out of itself");
   const Bytes symbols =
       build(ModelNumber::unigram, 0,
             {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::user_defined, 0}}, 0, "");

@@ -148,7 +148,7 @@ struct Parts {
   std::vector<Added> added;  // in the section's order
   // of the pre-tokenizer; SentencePiece's lowest score, its bits
   std::uint32_t rule = 1, lowest = 0;
-  // the normaliser's map: its double array, its replacements, the bytes of its longest key
+  // the normalizer's map: its double array, its replacements, the bytes of its longest key
   Bytes trie = {}, strings = {};
   std::uint32_t longest_rule = 0;
 };

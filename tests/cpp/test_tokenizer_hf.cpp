@@ -101,7 +101,7 @@ Parts small_byte_bpe() {
           {{"<m>", 13, 2 | 4}}};
 }
 
-// ▁ and a prefix before each word; <m> is looked for in the normalised text and takes the white
+// ▁ and a prefix before each word; <m> is looked for in the normalized text and takes the white
 // space before it.
 Parts small_unigram() {
   Bytes data;
@@ -170,7 +170,7 @@ Parts small_char_bpe() {
   return parts;
 }
 
-// A prefix before each word; neighbours that are unknown are one; the merges have their index.
+// A prefix before each word; neighbors that are unknown are one; the merges have their index.
 Parts small_metaspace_bpe() {
   Parts p{ModelNumber::metaspace_bpe,
           1 | 16 | 1024 | 2048,
@@ -241,7 +241,7 @@ TEST_CASE(
   CHECK(encode(t, "[m]") == Ids{0, 0, 0});
   CHECK(encode(t, "abcde .abcde abcdeab abcde\u4E01") == Ids{6, 5, 6, 0, 0, 7});  // alone only
   CHECK(encode(t, "z  ab") == Ids{2, 2});
-  CHECK(encode(t, "#\x01#") == Ids{3});  // in the normalised text
+  CHECK(encode(t, "#\x01#") == Ids{3});  // in the normalized text
   CHECK(encode(t, std::string(50, ' ') + "[M]" + std::string(50, ' ')) == Ids{1});
 }
 
@@ -334,7 +334,7 @@ TEST_CASE(
   CHECK(encode(t, "a") == Ids{3});
   CHECK(encode(t, "ab") == Ids{1, 4});  // -3.5 against -5.5
   CHECK(encode(t, "a a  ab") == Ids{3, 3, 1, 1, 4});
-  CHECK(encode(t, "xx\xFFx a") == Ids{1, 0, 3});  // neighbours that are unknown are one
+  CHECK(encode(t, "xx\xFFx a") == Ids{1, 0, 3});  // neighbors that are unknown are one
   // worse than two unknowns, but those would spell it
   CHECK(encode(t, "yz") == Ids{1, 7});
   // a stretch of white space only would be a word, but the mask took it
@@ -368,7 +368,7 @@ TEST_CASE("tokenizer: BPE with Metaspace merges inside words, each with its spac
   CHECK(encode(open(plain), "ab a") == Ids{5, 4});
   refuses(section, 4, 8, "unknown tokenizer flags");
   refuses(section, 12, kNoToken, "a piece of type unknown is not the unknown id");
-  refuses(section, 112, 1, "the normaliser's first map begins outside its trie");
+  refuses(section, 112, 1, "the normalizer's first map begins outside its trie");
 }
 
 TEST_CASE("tokenizer: BPE of characters puts a space before the text, or before every stretch") {
@@ -392,7 +392,7 @@ TEST_CASE("tokenizer: damaged scores are refused by name") {
   const std::uint32_t scores =
       static_cast<std::uint32_t>(good.size() - 64 - 32 - parts.model_data.size());
   refuses(good, 4, 2, "unknown tokenizer flags");
-  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 88, 2, "the normalizer's expansion is out of range");
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
   refuses(good, 104, 1, "only BPE has merges");
   refuses(good, scores + 4, 0x7FF00000, "a piece's score is not finite");
@@ -512,7 +512,7 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, 16, 1, "the lowest score is wrong");
   refuses(good, 20, 4, "the length of the longest piece is wrong");
   refuses(good, 84, 200, "the unknown surface is outside the text");
-  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 88, 2, "the normalizer's expansion is out of range");
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
   refuses(good, 100, 0x110001, "the classes of characters are outside the section");
   refuses(good, 100, 0, "there are no classes of characters");
@@ -578,7 +578,7 @@ TEST_CASE("tokenizer: damaged pieces of bytes and a damaged index are refused by
                       index = data + 1024 + 4 * 16;
   refuses(good, 4, 4, "unknown tokenizer flags");
   refuses(good, 4, 2048, "a byte piece is not allowed or not <0x00> ... <0xFF>");
-  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 88, 2, "the normalizer's expansion is out of range");
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
   refuses(good, 120, 1, "a reserved byte of the header is not zero");
   refuses(good, data, kNoToken, "byte fallback without all 256 byte pieces");
@@ -596,7 +596,7 @@ TEST_CASE("tokenizer: damaged merges are refused by name") {
                       rows = data + 1024, results = rows + 72;
   refuses(good, 4, 8, "unknown tokenizer flags");
   refuses(good, 4, 4, "composition without its map");
-  refuses(good, 88, 0, "the normaliser's expansion is out of range");
+  refuses(good, 88, 0, "the normalizer's expansion is out of range");
   for (const std::uint32_t step : {0u, 16u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u})
     refuses(good, 96, step, "unknown rule of the pre-tokenizer");
   refuses(good, 120, 16, "unknown rule of the pre-tokenizer");

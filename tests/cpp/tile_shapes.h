@@ -58,7 +58,7 @@ inline void check_shape(const Kernels& k, const TileShape& s) {
   const size_t n = s.panels * kLanes, ldy = n + s.rows % 3;
   const Block w =
       exactly(s.type == Type::q8r ? whole_panels(random, s.panels, s.groups)
-                                  : quantised_panels(random, s.panels, s.groups, s.type),
+                                  : quantized_panels(random, s.panels, s.groups, s.type),
               s.panels * static_cast<size_t>(panel_bytes(s.type, s.groups * kGroup)));
   const TileRows rows(&random, s);
   Array<float> bias = floats(random, s.bias), wanted(s.rows * ldy), y(s.rows * ldy, s.rows % 4);

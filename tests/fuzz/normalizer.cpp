@@ -1,4 +1,4 @@
-// Any text through the normalisers and the pre-tokenizer's steps of real tokenizers: a normalised
+// Any text through the normalizers and the pre-tokenizer's steps of real tokenizers: a normalized
 // text is as long as is said at most, or does not fit and is refused; Unicode's composition of a
 // composed text is itself; words are not empty and make up the text.
 #include <algorithm>
@@ -53,7 +53,7 @@ struct Text {
 
 Bytes normalized(const Tokenizer& t, const Text& text) {
   const size_t limit = text.bytes * t.expansion + t.model->room;
-  const WorkBound bound(encode_bound(t, text.bytes), "a text takes too long to normalise");
+  const WorkBound bound(encode_bound(t, text.bytes), "a text takes too long to normalize");
   const Block out(limit);
   const uint64_t n = t.model->normalize(t, out.as(), limit, text.text, text.bytes);
   demand(n <= limit, "a text of a golden tokenizer does not fit");

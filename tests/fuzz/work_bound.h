@@ -29,13 +29,13 @@ class WorkBound {
 #endif
 };
 
-// Of text to ids: for each normalised byte the longest piece, or a heap of merges. A model without
-// a normaliser reads the text as it is.
+// Of text to ids: for each normalized byte the longest piece, or a heap of merges. A model without
+// a normalizer reads the text as it is.
 inline uint64_t encode_bound(const phasor::Tokenizer& t, size_t bytes) {
-  const uint64_t normalised = bytes * (t.expansion != 0 ? uint64_t{t.expansion} : 1) + 8;
+  const uint64_t normalized = bytes * (t.expansion != 0 ? uint64_t{t.expansion} : 1) + 8;
   uint64_t log = 1;
-  while ((normalised >> log) != 0) ++log;
-  return 4096 + 4 * normalised * (64 + 8 * log + 2 * uint64_t{t.longest});
+  while ((normalized >> log) != 0) ++log;
+  return 4096 + 4 * normalized * (64 + 8 * log + 2 * uint64_t{t.longest});
 }
 
 }  // namespace fuzz

@@ -130,7 +130,7 @@ def embedder() -> dict:
         [0, 0, 1, 1],
         0,
         [block, {**block, "window": 4}],
-        {"output": D.POOLED, "pooling": D.LAST, "normalise": 1},
+        {"output": D.POOLED, "pooling": D.LAST, "normalize": 1},
         vocabulary=19,
         max_positions=40,
         final_norm=D.RMS_NORM,
@@ -404,7 +404,7 @@ def main() -> int:
         if path.exists():
             continue
         descriptor = make()
-        descriptor["model"].update(name=name, licence="MIT", converter="make_archive.py")
+        descriptor["model"].update(name=name, license="MIT", converter="make_archive.py")
         M.write_described(path, name, descriptor, kind, sections)
         print(f"{path.name}: {path.stat().st_size} bytes")
     return 0

@@ -19,7 +19,7 @@ def main() -> int:
     if len(sys.argv) != 2:
         print("usage: make_arena_model.py FILE", file=sys.stderr)
         return 2
-    output = {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}
+    output = {"output": D.POOLED, "pooling": D.MEAN, "normalize": 1}
     descriptor = M.encoder(
         {"width": 100, "layers": [0, 0]},
         output,

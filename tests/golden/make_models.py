@@ -5,7 +5,7 @@ every time.
 The weights are uniform numbers from SHAKE-128 of the tensor's name, so they do not depend on a
 library's generator. Each model is there in f32 and in q8, some in every type, with test vectors
 from the float64 reference; hashes are not recorded in them, they are in tests/golden/hashes.txt.
-tiny-post-sin-q8 has weights of −128, which the quantiser never makes.
+tiny-post-sin-q8 has weights of −128, which the quantizer never makes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phasor.format.file import (  # noqa: E402
     TARGET_TOKENIZER,
     VECTORS,
     PhasorFile,
-    Quantised,
+    Quantized,
     replace_section,
     replacing,
     write_model,
@@ -279,7 +279,7 @@ def neox() -> dict:
 
 
 def olmo2() -> dict:
-    """OLMo 2: norms of what the sub-layers give and none before, q and k normalised over all heads;
+    """OLMo 2: norms of what the sub-layers give and none before, q and k normalized over all heads;
     a window, which OLMo 2 has not."""
     block = {
         **kind(4, 12, 40, D.SUBLAYER, False, kv_heads=1, norm_biases=0),
@@ -412,7 +412,7 @@ def modernbert() -> dict:
         [0, 0, 1, 1, 2, 2],
         0,
         [{**block, "attention_norm": 0}, {**block, "window": 5}, {**block, "rotary_factor": 1.25}],
-        {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1},
+        {"output": D.POOLED, "pooling": D.MEAN, "normalize": 1},
         embedding_norm=D.LAYER_NORM,
         embedding_norm_eps=1e-5,
         final_norm=D.LAYER_NORM,
@@ -671,16 +671,16 @@ def _groups(values: np.ndarray) -> np.ndarray:
     return padded.reshape(len(values), -1, L.GROUP)
 
 
-def plain_q8(values: np.ndarray) -> Quantised:
+def plain_q8(values: np.ndarray) -> Quantized:
     """scale = f16(amax / 127), q = round-half-even(x / scale)."""
     x = _groups(values)
     scales = (np.abs(x).max(axis=2) / np.float32(127)).astype(np.float16)
     wide = scales.astype(np.float32)[..., None]
     q = np.clip(np.rint(np.divide(x, wide, where=wide > 0, out=np.zeros_like(x))), -127, 127)
-    return Quantised(scales, q.astype(np.int8).reshape(len(values), -1))
+    return Quantized(scales, q.astype(np.int8).reshape(len(values), -1))
 
 
-def plain_q4(values: np.ndarray) -> Quantised:
+def plain_q4(values: np.ndarray) -> Quantized:
     """Of 22 scales, each refined by least squares, the best; in float64."""
     x = _groups(values).reshape(-1, L.GROUP).astype(np.float64)
     extreme = np.take_along_axis(x, np.abs(x).argmax(axis=1)[:, None], axis=1)
@@ -702,13 +702,13 @@ def plain_q4(values: np.ndarray) -> Quantised:
         better = error < smallest
         smallest, scales = np.where(better, error, smallest), np.where(better, scale, scales)
         best[better] = q[better].astype(np.int8)
-    return Quantised(scales.reshape(len(values), -1), best.reshape(len(values), -1), L.Q4)
+    return Quantized(scales.reshape(len(values), -1), best.reshape(len(values), -1), L.Q4)
 
 
-def with_minus_128(values: np.ndarray) -> Quantised:
+def with_minus_128(values: np.ndarray) -> Quantized:
     """The q8 form with −128 wherever the rule has −127."""
     scales, q, _ = plain_q8(values)
-    return Quantised(scales, np.where(q == -127, -128, q).astype(np.int8))
+    return Quantized(scales, np.where(q == -127, -128, q).astype(np.int8))
 
 
 def sections_of(name: str) -> dict[int, bytes]:
@@ -727,7 +727,7 @@ def sections_of(name: str) -> dict[int, bytes]:
 def write(path: Path, name: str, kind_: int) -> None:
     make, extreme = MODELS[name]
     descriptor = make()
-    descriptor["model"].update(name=name, licence="MIT", converter="tests/golden/make_models.py")
+    descriptor["model"].update(name=name, license="MIT", converter="tests/golden/make_models.py")
     write_described(path, name, descriptor, kind_, sections_of(name), extreme)
 
 
@@ -743,15 +743,15 @@ def write_described(
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
 
-    def source(slot: R.Slot) -> np.ndarray | Quantised:
+    def source(slot: R.Slot) -> np.ndarray | Quantized:
         width = full[
             "decoder" if slot.stack in (R.TARGET, R.DECODER) or "encoder" not in full else "encoder"
         ]["embedding_width"]
         values = random_weights(name, slot, width)
-        if not slot.matrix or kind_ not in L.QUANTISED:
+        if not slot.matrix or kind_ not in L.QUANTIZED:
             return values
         return (
-            Quantised(*L.quantize(values, kind_), kind_)
+            Quantized(*L.quantize(values, kind_), kind_)
             if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)
             if kind_ == L.Q4
@@ -764,7 +764,7 @@ def write_described(
         value = source(slot)
         return (
             L.dequantize(value.scales, value.values, slot.cols, value.type, np.float32)
-            if isinstance(value, Quantised)
+            if isinstance(value, Quantized)
             else value
         )
 

@@ -472,7 +472,7 @@ def test_damaged_checkpoints_never_crash(golden, tmp_path):
             "names.encoder.nose: no part is called so",
         ),
         ("[source]", '[names]\nencoder.q = "x.{layer}.weight"\n[source]', "missing: x.0.weight"),
-        ("[source]", "[colours]\n[source]", "colours: no key is called so"),
+        ("[source]", "[colors]\n[source]", "colors: no key is called so"),
         ("[source]", 'stack = "decoder"\n[source]', "source: a model of stack 'decoder' has none"),
     ],
 )

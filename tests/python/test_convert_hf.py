@@ -303,7 +303,7 @@ def test_a_sentence_encoder(bert, mode, code):
     assert (
         d["output"]["output"] == D.POOLED
         and d["output"]["pooling"] == code
-        and d["output"]["normalise"] == 1
+        and d["output"]["normalize"] == 1
     )
 
 

@@ -657,7 +657,7 @@ def test_a_mask_of_plbart_without_a_row(added, tmp_path, phasor):
             {"added_tokens_decoder": {"12": {"content": "cs_CZ"}}},
             "'cs_CZ' has the id 12, here 13",
         ),
-        ("Nllb", {"legacy_behaviour": True}, "legacy_behaviour: True is not built"),
+        ("Nllb", {"legacy_behavior": True}, "legacy_behavior: True is not built"),
         ("Nllb", {"added_tokens_decoder": {}}, "added_tokens_decoder: '<mask>' has no id"),
         (
             "Nllb",

@@ -67,7 +67,7 @@ def test_every_version(version, tmp_path):
 def test_integers(kind, kept, tmp_path):
     """As f32 the values that they mean, bit for bit; int8 stays, with the same values."""
     model = Model()
-    model.quantise(kind)
+    model.quantize(kind)
     folder, plain = model.write(tmp_path / "m"), Model()
     plain.values = model.meaning()
     whole = made(plain.write(tmp_path / "p"))
@@ -219,7 +219,7 @@ def test_refused_in_a_line(name, tmp_path, capsys):
 
 def test_integers_that_cannot_be(tmp_path, capsys):
     model = Model()
-    model.quantise("i1")
+    model.quantize("i1")
     model.values[f"{QKV}_scale"] = np.zeros(3 * WIDTH, np.float32)
     assert "a scale is no number above 0" in said(model.write(tmp_path / "m"), capsys)
     model.values[f"{QKV}_scale"] = np.ones(5, np.float32)

@@ -71,8 +71,8 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (encoder(output={"classes": 2}), "output.classes: goes with classes only"),
         (encoder(output={**POOLED, "scores": D.SIGMOID}), "output.scores: goes with classes only"),
         (
-            encoder(output={**CLASSES, "normalise": 1}),
-            "output.normalise: goes with a pooled vector only",
+            encoder(output={**CLASSES, "normalize": 1}),
+            "output.normalize: goes with a pooled vector only",
         ),
         (
             encoder(output={"head_norm": D.LAYER_NORM}),
@@ -125,7 +125,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         ),
         *(
             (lm(output={name: 1}), f"output.{name}: a decoder gives logits")
-            for name in ("pooling", "normalise", "classes", "scores")
+            for name in ("pooling", "normalize", "classes", "scores")
         ),
         (lm(output={"head_bias": 1}), "output.head_bias: the head has no dense layer"),
         (lm(qkv_clip=-1.0), "kind0.qkv_clip: is negative"),
@@ -178,7 +178,7 @@ def test_what_is_refused(descriptor, message):
             }
         ),
         encoder(
-            output={**POOLED, "normalise": 1, "prompts": "query\x1fquery: \x1epassage\x1f\x1e"}
+            output={**POOLED, "normalize": 1, "prompts": "query\x1fquery: \x1epassage\x1f\x1e"}
         ),
         translator(cross={"cross_score": D.ADDITIVE}, attention_norm=0)
         | {"generation": {"sample": 1, "temperature": 0.5, "suppressed": [3, 9], "max_new": 7}},

@@ -15,11 +15,11 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 
-SENTENCE = MODELS / "tiny-modernbert-f32.phasor"  # mean pooling, normalised
+SENTENCE = MODELS / "tiny-modernbert-f32.phasor"  # mean pooling, normalized
 HIDDEN = MODELS / "tiny-relative-key-f32.phasor"  # hidden states only
 MASKED = MODELS / "tiny-bert-f32.phasor"  # mask id 4, two segments
 CLASSIFIER = MODELS / "tiny-classes-f32.phasor"  # three labels, pooled
-LABELLER = MODELS / "tiny-alibi-tokens-f32.phasor"  # five classes a token, a sigmoid each
+LABELER = MODELS / "tiny-alibi-tokens-f32.phasor"  # five classes a token, a sigmoid each
 IDS = [2, 9, 17, 4, 31, 8, 3]
 TEXT = ",".join(map(str, IDS))
 
@@ -56,7 +56,7 @@ def test_pooling_of_hidden_states(pooling):
         < 1e-5
     )
     part = numbers(
-        good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling, "--dim", "8", "--normalise")
+        good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling, "--dim", "8", "--normalize")
     )
     assert np.abs(part - want[:8] / np.linalg.norm(want[:8])).max() < 1e-5
 
@@ -65,7 +65,7 @@ def test_pooling_of_hidden_states(pooling):
 def test_a_pooled_vector_wider_than_the_heads(tmp_path, width, pooling):
     """It does not fit where the heads are planned, side by side; verify and quantize replay it."""
     path, source = tmp_path / "m.phasor", (3, 11)
-    output = {"output": D.POOLED, "pooling": pooling, "normalise": 1}
+    output = {"output": D.POOLED, "pooling": pooling, "normalize": 1}
     stack = {"width": width, "layers": [0, 0]}
     descriptor = M.encoder(stack, output, heads=1, head_width=1, hidden=1)
     model = Reference(M.write_with_vectors(path, descriptor, [(1,), source]))
@@ -158,9 +158,9 @@ def test_classify_a_text_and_its_tokens():
     )
     assert good("classify", CLASSIFIER, "--ids", TEXT, "--top", "1").count("\t") == 1
 
-    model = reference(LABELLER)
+    model = reference(LABELER)
     want = 1 / (1 + np.exp(-model.output(model.encode(IDS))))
-    record = json.loads(good("classify", LABELLER, "--ids", TEXT, "--json"))
+    record = json.loads(good("classify", LABELER, "--ids", TEXT, "--json"))
     for token, scores in zip(record["tokens"], want):
         assert [l["label"] for l in token["labels"]] == [
             f"class {i}" for i in np.argsort(-scores, kind="stable")
@@ -209,7 +209,7 @@ def test_tag_and_answer(tmp_path):
     assert cut["answers"][0]["text"] == "word4"
     bad(1, "answer", path, "word1", "", says=["no tokens in the text"])
     bad(2, "answer", path, says=["answer: expected a question"])
-    bad(1, "answer", LABELLER, "a", "b", says=["answers no questions"])
+    bad(1, "answer", LABELER, "a", "b", says=["answers no questions"])
     bad(1, "tag", CLASSIFIER, "a", says=["labels no tokens"])
     bad(2, "tag", path, "a", "--pair", says=["--pair"])
     # Texts without white space are looked through as far as a bound.
@@ -320,7 +320,7 @@ def test_what_late_interaction_refuses(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path, command", [(SENTENCE, "embed"), (MASKED, "fill"), (LABELLER, "classify")]
+    "path, command", [(SENTENCE, "embed"), (MASKED, "fill"), (LABELER, "classify")]
 )
 def test_arrays_for_numpy(tmp_path, path, command):
     model = reference(path)

@@ -89,14 +89,14 @@ def test_directory_is_in_the_order_of_the_keys():
         assert keys == sorted(set(keys))
 
 
-def test_quantised_values_are_stored_as_they_are(tmp_path):
+def test_quantized_values_are_stored_as_they_are(tmp_path):
     def source(slot):
         if not slot.matrix:
             return weights(slot)
         groups = -(-slot.cols // 32)
         q = np.full((sum(slot.parts), groups * 32), -128, np.int8)
         q[:, slot.cols :] = 0
-        return F.Quantised(np.full((sum(slot.parts), groups), 0.25, np.float16), q)
+        return F.Quantized(np.full((sum(slot.parts), groups), 0.25, np.float16), q)
 
     write(tmp_path / "m.phasor", kind=L.Q8, source=source)
     file = F.PhasorFile(tmp_path / "m.phasor")
@@ -116,7 +116,7 @@ def test_quantised_values_are_stored_as_they_are(tmp_path):
         (lambda d: d["kinds"][0].update(heads=0), "heads: 0, expected"),
         (lambda d: d["kinds"][0].update(heads=True), "heads: True"),
         (lambda d: d["kinds"][0].update(kv_heads=2), "does not divide"),
-        (lambda d: d["kinds"][0].update(colour=1), "no field is called 'colour'"),
+        (lambda d: d["kinds"][0].update(color=1), "no field is called 'color'"),
         (
             lambda d: d["kinds"][0].update(position=6),
             "kind0.max_distance: missing, its position needs a table",

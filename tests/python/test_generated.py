@@ -18,7 +18,7 @@ import pytest
 
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
-from phasor.format.layout import QUANTISED, PhasorError
+from phasor.format.layout import QUANTIZED, PhasorError
 from phasor.reference.forward import Reference
 from phasor.vectors import rounding_bound
 
@@ -166,7 +166,7 @@ class Trial:
 
     def compared(self, got: Arrays, exact: Arrays, single: Arrays) -> list[Compared]:
         bound, made = rounding_bound(self.file), []
-        step = STEP if any(e.type in QUANTISED for e in self.file.entries.values()) else 0
+        step = STEP if any(e.type in QUANTIZED for e in self.file.entries.values()) else 0
         for what, values in got.items():
             assert values.shape == exact[what].shape, what
             for plane in range(len(values)) if what == "hidden" else [slice(None)]:

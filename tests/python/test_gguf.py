@@ -57,7 +57,7 @@ def metadata(width: int = WIDTH, hidden: int = HIDDEN) -> dict[str, tuple[int, A
     }
 
 
-def quantised(
+def quantized(
     kind: str, shape: tuple[int, int], rng: np.random.Generator
 ) -> tuple[bytes, np.ndarray]:
     """Blocks of random values with scales of both signs, and what they mean in float64."""
@@ -145,7 +145,7 @@ def tensors(
     for name, shape in shapes.items():
         kind = kinds(name) if len(shape) == 2 else "F32"
         if kind in ("Q8_0", "Q4_0"):
-            raw, exact = quantised(kind, shape, rng)
+            raw, exact = quantized(kind, shape, rng)
         elif kind in ("Q4_1", "Q4_K"):
             raw, exact = with_minima(kind, shape, rng)
         elif kind not in ("F32", "F16", "BF16"):
@@ -305,7 +305,7 @@ def block_slots(file: PhasorFile) -> list[R.Slot]:
     "own, kind, width",
     [("Q4_1", L.Q4M, 64), ("Q4_K", L.Q4K, 256), ("Q4_K", L.Q4K, 768), ("Q5_0", L.Q8, 64)],
 )
-def test_quantised_types_are_repacked_without_a_flag(
+def test_quantized_types_are_repacked_without_a_flag(
     own: str, kind: int, width: int, tmp_path: Path, capsys: pytest.CaptureFixture, phasor: Path
 ) -> None:
     """Values bit for bit, at the file's own size, looked up too: the embedding is tied."""
@@ -353,7 +353,7 @@ def test_a_type_that_no_file_has_becomes_q8_and_the_error_is_said(
 
 
 @pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4])
-def test_what_is_quantised_becomes_another_quantised_type(kind: int, tmp_path: Path) -> None:
+def test_what_is_quantized_becomes_another_quantized_type(kind: int, tmp_path: Path) -> None:
     for own in ("Q4_0", "Q8_0", "Q4_1"):
         given, values = tensors(lambda name: own)
         arguments = ("--type", L.TYPES[kind], "--quiet")

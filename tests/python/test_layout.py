@@ -1,4 +1,4 @@
-"""CRC-32C, quantiser, packing: what the bytes of a tensor are."""
+"""CRC-32C, quantizer, packing: what the bytes of a tensor are."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_crc_in_pieces():
         assert L.crc32c_join(L.crc32c(data[:at]), L.crc32c(data[at:]), data.size - at) == whole
 
 
-def test_quantiser_by_hand():
+def test_quantizer_by_hand():
     x = np.zeros((1, 34), np.float32)
     x[0, :4] = [127, -127, 1, 2]  # scale 1 is exact
     x[0, 32:] = [-2.0, 1.0]  # and -128, 64 of a power of two
@@ -46,7 +46,7 @@ def test_quantiser_by_hand():
     assert not q[0, 34:].any()
 
 
-def test_quantiser_of_nothing_and_too_much():
+def test_quantizer_of_nothing_and_too_much():
     for kind in L.GROUPED:
         scales, q = L.quantize(np.full((2, 32), 1e-9, np.float32), kind)
         assert not scales.view(np.uint16).any() and not q.any()

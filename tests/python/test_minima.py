@@ -1,4 +1,4 @@
-"""q4m and q4k: bytes by hand, the quantiser, and the product that the reference says."""
+"""q4m and q4k: bytes by hand, the quantizer, and the product that the reference says."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_the_product_is_that_of_two_sums(kind, tmp_path):
     key = R.DECODER << 24 | R.FFN_IN
     x = np.random.default_rng(0).normal(size=(3, model.file.slots[key].cols))
     rounded = np.pad(round_activations(x), ((0, 0), (0, -x.shape[1] % 32))).reshape(3, -1, 32)
-    stored = model.file.quantised(key)
+    stored = model.file.quantized(key)
     scale, least = minima.grids(stored.scales, x.shape[1], kind)
     n = stored.values.reshape(*scale.shape, 32).astype(np.float64)
     want = np.einsum("tgk,ogk,og->to", rounded, n, scale) + rounded.sum(axis=2) @ least.T

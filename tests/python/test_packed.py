@@ -1,4 +1,4 @@
-"""Directories whose matrices a quantiser packed: f32 is the format's own meaning bit for bit, and
+"""Directories whose matrices a quantizer packed: f32 is the format's own meaning bit for bit, and
 integers are kept where a type of ours has their grid."""
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-import quantisers
-from quantisers import FORMS
+import quantizers
+from quantizers import FORMS
 from safetensors.numpy import save_file
 
 from phasor import convert
@@ -134,7 +134,7 @@ def test_q4_as_q8_is_lossless_too(tmp_path):
         np.testing.assert_array_equal(values, wanted[key])
 
 
-def test_biases_of_zeros_that_a_quantiser_adds(tmp_path, capsys):
+def test_biases_of_zeros_that_a_quantizer_adds(tmp_path, capsys):
     directory = Directory(tmp_path, "gptq")
     zeros = {
         f"model.layers.{i}.{name}.bias": np.zeros(shape[0], np.float16)
@@ -161,7 +161,7 @@ def test_weights_and_activations_in_int8_as_they_are_published(tmp_path):
     file = directory.file()
     for layer in range(LAYERS):
         name = f"model.layers.{layer}.mlp.down_proj.weight"
-        stored = file.quantised(R.key_of(R.DECODER, layer, R.FFN_OUT))
+        stored = file.quantized(R.key_of(R.DECODER, layer, R.FFN_OUT))
         integers, scales = directory.tensors[name], directory.tensors[f"{name}_scale"]
         np.testing.assert_array_equal(stored.values[:, : integers.shape[1]], integers)
         np.testing.assert_array_equal(stored.scales.ravel(), scales.astype(np.float32).ravel())
@@ -179,7 +179,7 @@ def test_float_8_with_scales(tmp_path):
     rng = np.random.default_rng(2)
     directory = Directory(tmp_path, "gptq")
     codes = {n: rng.integers(0, 120, v.shape, np.uint8) for n, v in directory.plain.items()}
-    table = np.array([quantised_float(code) for code in range(256)], np.float32)
+    table = np.array([quantized_float(code) for code in range(256)], np.float32)
     packed = [name for name in directory.plain if "_proj" in name]
     tensors = {n: v for n, v in directory.plain.items() if n not in packed}
     for name in packed:
@@ -196,7 +196,7 @@ def test_float_8_with_scales(tmp_path):
     assert directory.out.read_bytes() == wanted
 
 
-def quantised_float(code: int) -> float:
+def quantized_float(code: int) -> float:
     sign, exponent, part = -1 if code >> 7 else 1, code >> 3 & 15, code & 7
     small = exponent == 0
     return sign * (part / 8 * 2**-6 if small else (1 + part / 8) * 2.0 ** (exponent - 7))
@@ -231,7 +231,7 @@ WRONG = {
     "dynamic weights": (
         "pack-quantized",
         None,
-        quantisers.group(dynamic=True),
+        quantizers.group(dynamic=True),
         "weights.dynamic: True",
     ),
     "storage": ("nf4", None, {"bnb_4bit_quant_storage": "bfloat16"}, "bnb_4bit_quant_storage"),

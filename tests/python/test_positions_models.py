@@ -59,7 +59,7 @@ class TestModel:
         model = PhasorFile(path).descriptor["model"]
         assert path.stat().st_size < 200_000
         assert (
-            model["licence"] == "CC BY-SA 3.0"
+            model["license"] == "CC BY-SA 3.0"
             and "WikiText-2" in model["credit"]
             and model["origin"]
             and model["converter"]

@@ -172,8 +172,8 @@ def test_odd_weights_and_moments(phasor, seed, tmp_path):
     columns = sum(slot.cols for slot in R.slots(given.descriptor) if slot.matrix)
     moments = np.random.default_rng(seed).gamma(0.3, size=columns).astype(np.float32)
     np.save(tmp_path / "moments.npy", moments)
-    for kind in (L.F16, L.BF16, *L.QUANTISED):
-        for weights in (None, moments) if kind in L.QUANTISED else (None,):
+    for kind in (L.F16, L.BF16, *L.QUANTIZED):
+        for weights in (None, moments) if kind in L.QUANTIZED else (None,):
             quantize(
                 phasor,
                 given.path,

@@ -85,7 +85,7 @@ def test_q8r_is_the_product_of_whole_rounded_rows(kind, tmp_path):
     given = L.rotate_inputs(x) if kind == L.Q8RH else x
     scale = np.abs(given).max(axis=1, keepdims=True) * float(np.float32(1) / np.float32(127))
     q = np.rint(given * (127 / np.abs(given).max(axis=1, keepdims=True)))
-    stored = model.file.quantised(R.DECODER << 24 | R.FFN_IN)
+    stored = model.file.quantized(R.DECODER << 24 | R.FFN_IN)
     want = (q @ stored.values[:, :24].T) * scale * stored.scales.astype(np.float64).T
     assert np.allclose(model.linear(x, R.DECODER, 0, R.FFN_IN), want, rtol=1e-12, atol=1e-14)
     exact = Reference(model.file, emulate=False).linear(x, R.DECODER, 0, R.FFN_IN)

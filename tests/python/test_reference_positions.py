@@ -238,8 +238,8 @@ def test_input_of_bert_and_albert(tmp_path):
         + model.tensor(R.SOURCE, 0, R.SEGMENTS)[segments]
         + model.tensor(R.SOURCE, 0, R.POSITIONS)[:3]
     )
-    centred = x - x.mean(axis=1, keepdims=True)
-    x = centred / np.sqrt(
+    centered = x - x.mean(axis=1, keepdims=True)
+    x = centered / np.sqrt(
         x.var(axis=1, keepdims=True) + np.float64(np.float32(1e-5))
     ) * model.tensor(R.SOURCE, 0, R.EMBEDDING_NORM) + model.tensor(
         R.SOURCE, 0, R.EMBEDDING_NORM + 1
@@ -279,14 +279,14 @@ HEAD = {
     "pooling,rows",
     [(D.MEAN, lambda y: y.mean(axis=0)), (D.FIRST, lambda y: y[0]), (D.LAST, lambda y: y[-1])],
 )
-@pytest.mark.parametrize("normalise", [0, 1])
-def test_pooled_vectors(tmp_path, pooling, rows, normalise):
+@pytest.mark.parametrize("normalize", [0, 1])
+def test_pooled_vectors(tmp_path, pooling, rows, normalize):
     model = model_of(
-        tmp_path, encoder(output={"output": D.POOLED, "pooling": pooling, "normalise": normalise})
+        tmp_path, encoder(output={"output": D.POOLED, "pooling": pooling, "normalize": normalize})
     )
     trace = model.encode([3, 4, 5])
     want = rows(trace.output)
-    want = want / np.linalg.norm(want) if normalise else want
+    want = want / np.linalg.norm(want) if normalize else want
     assert model.output(trace).shape == (1, 24) and np.allclose(
         model.output(trace)[0], want, rtol=1e-12
     )
@@ -345,7 +345,7 @@ def test_hidden_states_and_a_zero_vector(tmp_path):
     trace = model.encode([3, 4])
     assert model.output(trace) is trace.output
     model = model_of(
-        tmp_path, encoder(output={"output": D.POOLED, "pooling": D.MEAN, "normalise": 1})
+        tmp_path, encoder(output={"output": D.POOLED, "pooling": D.MEAN, "normalize": 1})
     )
     assert not model.output(reference.Trace(output=np.zeros((2, 24)))).any()
 

@@ -60,8 +60,8 @@ def test_what_the_schema_requires(bill):
         assert component.get("scope", "required") in ("required", "optional", "excluded")
         for digest in component.get("hashes", []):
             assert digest["alg"] == "SHA-256" and re.fullmatch("[0-9a-f]{64}", digest["content"])
-        for licence in component.get("licenses", []):
-            assert len({"id", "name"} & set(licence["license"])) == 1
+        for license in component.get("licenses", []):
+            assert len({"id", "name"} & set(license["license"])) == 1
         for item in component.get("properties", []):
             assert set(item) == {"name", "value"} and item["name"].startswith("phasor:")
     refs += [component["bom-ref"] for component in bill["components"]]
@@ -93,7 +93,7 @@ def test_every_package_of_every_lock_is_there_with_its_hashes(bill):
     assert next(c for (name, _), c in known.items() if name == "pytest")["scope"] == "excluded"
 
 
-def test_every_trained_model_is_there_with_its_licence(bill):
+def test_every_trained_model_is_there_with_its_license(bill):
     files = {p.relative_to(ROOT).as_posix() for p in (ROOT / "models").rglob("*.phasor")}
     listed = {c["bom-ref"]: c for c in bill["components"] if c["type"] == "machine-learning-model"}
     assert set(listed) == files

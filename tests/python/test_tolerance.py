@@ -27,7 +27,7 @@ def made(request, tmp_path):
     shutil.copy(GOLDEN / f"{request.param}.phasor", path)
     file = PhasorFile(path)
     inputs = V.choose_inputs(file.descriptor)
-    stored = V.build(file, inputs, V.STEP if V.quantised(file) else 0.0)
+    stored = V.build(file, inputs, V.STEP if V.quantized(file) else 0.0)
     return path, inputs, V.with_tolerance(stored, 1e-9), V.read(stored, file.descriptor).tolerance
 
 
@@ -52,7 +52,7 @@ def test_a_wrong_run_is_refused_all_the_same(made):
     wrong = bytearray(impossible)
     (value,) = struct.unpack_from("<f", wrong, at)
     assert value == vector.logits[-1][0]
-    share = 0.8 if V.quantised(PhasorFile(path)) else 1e-3
+    share = 0.8 if V.quantized(PhasorFile(path)) else 1e-3
     struct.pack_into("<f", wrong, at, value + share * float(vector.range[-1]))
     with open(path, "r+b") as stream, pytest.raises(PhasorError, match="differs by"):
         V._agreed(stream, bytes(wrong), inputs, PROGRAM)

@@ -407,9 +407,9 @@ RULES = {
     "bad words": (dict(bad_words_ids=None), []),  # chosen from what comes without the rule
     "last": (dict(forced_eos_token_id=2), ["--forced-last", 2]),
     "one that is no end last": (dict(forced_eos_token_id=9), ["--forced-last", 9]),
-    "renormalised": (dict(renormalize_logits=True), ["--renormalize", "yes"]),
+    "renormalized": (dict(renormalize_logits=True), ["--renormalize", "yes"]),
 }
-BESIDE = {"renormalised": ["repetition", "suppressed"]}  # without which it changes nothing
+BESIDE = {"renormalized": ["repetition", "suppressed"]}  # without which it changes nothing
 
 
 def with_rules(

@@ -178,7 +178,7 @@ EVERY = [case for case in decoders.CASES if class_of(case)]
 def test_every_decoder(case, tmp_path):
     config = {**case.config, "num_labels": 3, "pad_token_id": 0}
     kind = getattr(transformers, class_of(case))
-    net = decoders.randomised(kind, config, len(case.name)).eval()
+    net = decoders.randomized(kind, config, len(case.name)).eval()
     net.save_pretrained(tmp_path / "m")
     model, sections = convert.read_source(tmp_path / "m", None, [])
     convert.convert(model, tmp_path / "m.phasor", F32, sections, None, quiet=True)

@@ -45,7 +45,7 @@ CASES = {
             "n_head": 3,
             "n_positions": LONGEST,
         },
-        {"normalise": False},
+        {"normalize": False},
         False,
     ),
 }
@@ -89,7 +89,7 @@ class Embedder:
             }
             self._put("2_Dense/config.json", config)
             save_file(weights, self.folder / "2_Dense" / "model.safetensors")
-        if self.modules.get("normalise", True):
+        if self.modules.get("normalize", True):
             kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
         self._put(
             "modules.json",
@@ -147,7 +147,7 @@ class Embedder:
             x = hidden.mean(0) if mean else hidden[-1]
             if "dense" in self.modules:
                 x = torch.tanh(self.dense(x))
-            if self.modules.get("normalise", True):
+            if self.modules.get("normalize", True):
                 x = torch.nn.functional.normalize(x, dim=0)
         return x.numpy()
 

@@ -163,9 +163,9 @@ def test_shared_layers_and_kinds(tmp_path, phasor):
     "output",
     [
         {"output": D.POOLED, "pooling": D.MEAN},
-        {"output": D.POOLED, "pooling": D.FIRST, "normalise": 1},
-        {"output": D.POOLED, "pooling": D.LAST, "normalise": 1},
-        {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1, **HEAD},
+        {"output": D.POOLED, "pooling": D.FIRST, "normalize": 1},
+        {"output": D.POOLED, "pooling": D.LAST, "normalize": 1},
+        {"output": D.POOLED, "pooling": D.MEAN, "normalize": 1, **HEAD},
         {"output": D.POOLED, "pooling": D.FIRST, "head_width": 40, "head_activation": D.TANH},
         {"output": D.LOGITS},
         {"output": D.LOGITS, "bias": 1, "scale": 0.25, "cap": 3.0},
@@ -251,7 +251,7 @@ def test_batches(tmp_path, phasor, kind):
     """Texts of several lengths in one call: the bits of each alone, and near the formulas."""
     file = write_random(
         tmp_path / "m.phasor",
-        descriptor_of(output={"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}, **kind),
+        descriptor_of(output={"output": D.POOLED, "pooling": D.MEAN, "normalize": 1}, **kind),
         weights=weights_of,
     )
     theirs, texts = Formulas(file), [ids_of(count) for count in (5, 37, 1, 16, 2, 17, 33)]

@@ -23,7 +23,7 @@ from phasor.tokenizers.tokenizer_json import build_hf_section
 transformers = pytest.importorskip("transformers")
 
 
-def learnt(sentences: list[str], count: int) -> list[tuple[str, str]]:
+def learned(sentences: list[str], count: int) -> list[tuple[str, str]]:
     """Merges as Sennrich et al. 2016 learn them: the most frequent pair, again and again."""
     words = collections.Counter(word for line in sentences for word in line.split())
     split = {word: [*word[:-1], word[-1] + "</w>"] for word in words}
@@ -49,7 +49,7 @@ def learnt(sentences: list[str], count: int) -> list[tuple[str, str]]:
 
 
 def drawn(rng: random.Random) -> list[tuple[str, str]]:
-    """Merges in no order that could be learnt, of which many give the same text."""
+    """Merges in no order that could be learned, of which many give the same text."""
     found = [(a, b) for a in "ab" for b in ("a", "b", "a</w>", "b</w>")]
     for _ in range(40):
         left, right = rng.choice(found), rng.choice(found)
@@ -111,7 +111,7 @@ def equal(driver: Driver, section: bytes, theirs, texts: list[str]) -> None:  # 
 
 def test_phobert(driver, tmp_path):  # noqa: F811
     sentences = golden.sentences()
-    theirs = write(tmp_path, learnt(sentences[:300], 400), sentences)
+    theirs = write(tmp_path, learned(sentences[:300], 400), sentences)
     section, info = build_hf_section(tmp_path / "vocab.txt")
     marks = ["<mask>", "<s>", "</s>", "@@", "th@@", "</w>", "the\n", "a\n\n", "\u3000", "\x1c"]
     texts = [*make_hf.texts(), *sentences, *random_texts(marks, 1500)]
@@ -163,7 +163,7 @@ def test_blenderbot_small(driver, tmp_path):  # noqa: F811
     class is the same in both versions, and so are their directories."""
     sentences = golden.sentences()
     texts = [*make_hf.texts(), *sentences[:900], *random_texts(SMALL_MARKS, 1500)]
-    theirs = write_small(tmp_path / "m", [*NEW_LINE, *learnt(sentences[:300], 400)], texts)
+    theirs = write_small(tmp_path / "m", [*NEW_LINE, *learned(sentences[:300], 400)], texts)
     theirs.save_pretrained(tmp_path / "saved")
     section, info = build_hf_section(tmp_path / "saved")
     equal(driver, section, theirs, texts)
@@ -214,7 +214,7 @@ def test_merges_in_any_order(driver, tmp_path):  # noqa: F811
 def test_subword_nmt(driver, tmp_path):  # noqa: F811
     apply_bpe = pytest.importorskip("subword_nmt.apply_bpe")
     sentences = golden.sentences()
-    codes = "".join(f"{a} {b}\n" for a, b in learnt(sentences[:300], 400))
+    codes = "".join(f"{a} {b}\n" for a, b in learned(sentences[:300], 400))
     bpe = apply_bpe.BPE(io.StringIO("#version: 0.2\n" + codes))
     (tmp_path / "codes").write_text("#version: 0.2\n" + codes)
     texts = [re.sub(r"\s+", " ", text) for text in [*sentences, *random_texts(["the"], 1500)]]

@@ -493,7 +493,7 @@ def float32_is_double() -> Iterator[None]:
         torch.set_default_dtype(saved[0])
 
 
-def randomised(kind: type, config: dict[str, Any], seed: int) -> torch.nn.Module:
+def randomized(kind: type, config: dict[str, Any], seed: int) -> torch.nn.Module:
     """A model with every parameter drawn: matrices of the size that keeps a vector's length, norms
     around 1 (of Gemma: around what is stored)."""
     torch.manual_seed(seed)
@@ -536,7 +536,7 @@ class Pair:
 
     def __init__(self, case: Case, folder: Path, context: int = 0) -> None:
         self.case, self.folder, self.path = case, folder, folder / "model.phasor"
-        self.model = randomised(getattr(transformers, case.model), case.config, len(case.name))
+        self.model = randomized(getattr(transformers, case.model), case.config, len(case.name))
         self.model.save_pretrained(folder / "source")
         model, _ = convert.read_source(folder / "source", None, [], context)
         model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
@@ -647,7 +647,7 @@ def test_another_type_replays_its_vectors(pair, phasor):
 @pytest.mark.parametrize("size", ["1GB", "30KB"], ids=["one file", "shards"])
 def test_what_transformers_saves(kind, safe, size, tmp_path):
     """Half precision, one file or shards, safetensors or pickles: the weights are exact."""
-    model = randomised(transformers.Gemma2ForCausalLM, {**_LLAMA, "sliding_window": 9}, 4).to(kind)
+    model = randomized(transformers.Gemma2ForCausalLM, {**_LLAMA, "sliding_window": 9}, 4).to(kind)
     model.save_pretrained(tmp_path / "source", safe_serialization=safe, max_shard_size=size)
     assert (len(list((tmp_path / "source").glob("*.index.json"))) == 1) == (size == "30KB")
     read, _ = convert.read_source(tmp_path / "source", None, [])
@@ -684,7 +684,7 @@ def test_a_text_with_its_tokenizer(tmp_path, phasor):
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
     )
-    model = randomised(
+    model = randomized(
         transformers.LlamaForCausalLM,
         {**_PLAIN, "vocab_size": tokenizer.get_vocab_size(), "bos_token_id": 5},
         2,
@@ -757,7 +757,7 @@ def test_merges_of_a_gpt2(tmp_path, phasor):
         special_tokens=["<|endoftext|>"],
         show_progress=False,
     )
-    model = randomised(
+    model = randomized(
         transformers.GPT2LMHeadModel,
         {**_GPT, "vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0},
         2,
@@ -790,7 +790,7 @@ def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
         minloglevel=2,
         hard_vocab_limit=False,
     )
-    randomised(transformers.LlamaForCausalLM, {**_PLAIN, "vocab_size": 320}, 2).save_pretrained(
+    randomized(transformers.LlamaForCausalLM, {**_PLAIN, "vocab_size": 320}, 2).save_pretrained(
         tmp_path
     )
     theirs = transformers.LlamaTokenizer(str(tmp_path / "tokenizer.model"))

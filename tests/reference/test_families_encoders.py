@@ -57,7 +57,7 @@ class Case:
     config: dict = field(default_factory=dict, hash=False)
     modules: dict | None = field(
         default=None, hash=False
-    )  # pooling mode, dense, normalise: of sentence-transformers
+    )  # pooling mode, dense, normalize: of sentence-transformers
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ _T5 = {
     "relative_attention_max_distance": 11,
     "is_encoder_decoder": False,
 }
-_MEAN = {"pooling": "mean_tokens", "normalise": True}
+_MEAN = {"pooling": "mean_tokens", "normalize": True}
 
 CASES = [
     Case("BertModel", "", _BERT),
@@ -170,12 +170,12 @@ CASES = [
         "5 labels, SiLU",
         {**_BERT, "num_labels": 5, "hidden_act": "silu"},
     ),
-    Case("BertModel", "mean, normalised", _BERT, _MEAN),
+    Case("BertModel", "mean, normalized", _BERT, _MEAN),
     Case(
         "BertModel",
-        "first token, dense with tanh, normalised",
+        "first token, dense with tanh, normalized",
         _BERT,
-        {"pooling": "cls_token", "dense": (17, "Tanh"), "normalise": True},
+        {"pooling": "cls_token", "dense": (17, "Tanh"), "normalize": True},
     ),
     Case(
         "BertModel",
@@ -192,7 +192,7 @@ CASES = [
     ),
     Case("XLMRobertaForMaskedLM", "", _ROBERTA),
     Case("XLMRobertaForSequenceClassification", "1 label", {**_ROBERTA, "num_labels": 1}),
-    Case("XLMRobertaModel", "mean, normalised", _ROBERTA, _MEAN),
+    Case("XLMRobertaModel", "mean, normalized", _ROBERTA, _MEAN),
     Case("CamembertForTokenClassification", "", {**_ROBERTA, "num_labels": 3}),
     Case("DistilBertModel", "", _DISTILBERT),
     Case(
@@ -204,7 +204,7 @@ CASES = [
     Case("MPNetForMaskedLM", "", _MPNET),
     Case("MPNetForSequenceClassification", "", {**_MPNET, "num_labels": 3}),
     Case("MPNetForTokenClassification", "", {**_MPNET, "num_labels": 3}),
-    Case("MPNetModel", "mean, normalised", _MPNET, _MEAN),
+    Case("MPNetModel", "mean, normalized", _MPNET, _MEAN),
     Case("AlbertModel", "", _NARROW),
     Case(
         "AlbertForMaskedLM",
@@ -251,7 +251,7 @@ CASES = [
     ),
     Case("ModernBertForTokenClassification", "", {**_MODERN, "num_labels": 3}),
     Case("NomicBertModel", "", _NOMIC),
-    Case("NomicBertModel", "mean, normalised", _NOMIC, _MEAN),
+    Case("NomicBertModel", "mean, normalized", _NOMIC, _MEAN),
     Case(
         "NomicBertModel",
         "GELU, biases, part of a head rotated, interleaved",
@@ -301,9 +301,9 @@ CASES = [
         {**_DEBERTA_3, "pos_att_type": ["p2c"], "pooler_hidden_act": "relu", "num_labels": 3},
     ),
     Case("DebertaV2ForTokenClassification", "", {**_DEBERTA_3, "num_labels": 3}),
-    Case("DebertaV2Model", "mean, normalised", _DEBERTA_3, _MEAN),
+    Case("DebertaV2Model", "mean, normalized", _DEBERTA_3, _MEAN),
     Case("T5EncoderModel", "", _T5),
-    Case("T5EncoderModel", "mean, dense, normalised", _T5, {**_MEAN, "dense": (20, "Identity")}),
+    Case("T5EncoderModel", "mean, dense, normalized", _T5, {**_MEAN, "dense": (20, "Identity")}),
     Case("T5EncoderModel", "v1.1: gated", {**_T5, "feed_forward_proj": "gated-gelu"}),
     Case("MT5EncoderModel", "SiLU", {**_T5, "feed_forward_proj": "gated-silu"}),
     Case("UMT5EncoderModel", "", {**_T5, "feed_forward_proj": "gated-gelu"}),
@@ -339,7 +339,7 @@ class Torch:
     def _keep(self, _: torch.nn.Module, given: tuple[torch.Tensor]) -> None:
         self.residual = given[0]
 
-    def _randomise(self, model: torch.nn.Module) -> None:
+    def _randomize(self, model: torch.nn.Module) -> None:
         with torch.no_grad():
             for name, p in model.named_parameters():
                 if "embed_positions" not in name:
@@ -353,7 +353,7 @@ class Torch:
     def _make(self) -> torch.nn.Module:
         kind = getattr(transformers, self.case.model)
         model = kind(kind.config_class(**self.case.config))
-        self._randomise(model)
+        self._randomize(model)
         model.save_pretrained(self.inner)
         return model
 
@@ -364,7 +364,7 @@ class Torch:
             nomic_bert.Model if self.case.model == "NomicBertModel" else nomic_bert.ForPreTraining
         )
         model = kind(self.case.config)
-        self._randomise(model)
+        self._randomize(model)
         weights = {n: p.detach().clone() for n, p in model.named_parameters()}
         save_file(weights, self.inner / "model.safetensors")
         (self.inner / "config.json").write_text(json.dumps(self.case.config))
@@ -406,7 +406,7 @@ class Torch:
             )
             modules.append(("Dense", "2_Dense"))
             self.dense.double()
-        if m.get("normalise"):
+        if m.get("normalize"):
             modules.append(("Normalize", f"{len(modules)}_Normalize"))
         (folder / "modules.json").write_text(
             json.dumps(
@@ -478,7 +478,7 @@ class Torch:
             with torch.no_grad():
                 x = self.dense(x)
             x = torch.tanh(x) if m["dense"][1] == "Tanh" else x
-        return torch.nn.functional.normalize(x, dim=0) if m.get("normalise") else x
+        return torch.nn.functional.normalize(x, dim=0) if m.get("normalize") else x
 
 
 def _rotary_in_double(

@@ -330,7 +330,7 @@ TABLE = Table(
 )
 
 
-def randomised(case: Case) -> torch.nn.Module:
+def randomized(case: Case) -> torch.nn.Module:
     """Every parameter drawn, but for tables that the class computes. Feed-forward layers give much,
     or outputs would repeat their last token; and what all outputs have in common is taken out of
     the logits, or they would repeat one."""
@@ -441,7 +441,7 @@ class Pair:
 
     def __init__(self, case: Case, folder: Path, count: int = SOURCES) -> None:
         self.case, self.folder, self.path = case, folder, folder / "model.phasor"
-        self.model = randomised(case)
+        self.model = randomized(case)
         self.model.save_pretrained(folder / "source")
         convert_to(folder / "source", self.path)
         self.sources, self.each = sources(case, self.model, count), count
@@ -604,7 +604,7 @@ def newer(request, tmp_path_factory) -> Path:
         if case not in wanted:
             continue
         older = out / f"older{number}"
-        model = randomised(case)
+        model = randomized(case)
         save_for_newer(model, older)
         made = job(case, older, out / f"made{number}")
         if case in SAMPLE:
@@ -666,7 +666,7 @@ def test_both_versions_give_one_file(case, how, newer, tmp_path):
 @pytest.mark.parametrize("safe", [True, False], ids=["safetensors", "bin"])
 @pytest.mark.parametrize("size", ["1GB", "30KB"], ids=["one file", "shards"])
 def test_what_transformers_saves(safe, size, tmp_path):
-    model = randomised(CASES[0])
+    model = randomized(CASES[0])
     model.save_pretrained(tmp_path / "source", safe_serialization=safe, max_shard_size=size)
     assert (len(list((tmp_path / "source").glob("*.index.json"))) == 1) == (size == "30KB")
     convert_to(tmp_path / "source", tmp_path / "m.phasor")
@@ -730,7 +730,7 @@ def test_a_published_bart_spells_sounds(tmp_path, phasor):
 
 def changed(folder: Path, **fields: object) -> Path:
     """A saved model whose config.json says something else."""
-    randomised(CASES[0]).save_pretrained(folder)
+    randomized(CASES[0]).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **fields}))
     return folder

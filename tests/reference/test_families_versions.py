@@ -391,7 +391,7 @@ def saved(request, tmp_path_factory) -> Saved:
         older.mkdir(parents=True)
         kind = getattr(transformers, case.model)
         if case.model.endswith(("CausalLM", "LMHeadModel")):
-            decoders.randomised(kind, case.config, len(case.name)).save_pretrained(older)
+            decoders.randomized(kind, case.config, len(case.name)).save_pretrained(older)
         else:
             encoders.Torch(encoders.Case(case.model, "", case.config), older)
         job(folders.newer, case, case.config, older)

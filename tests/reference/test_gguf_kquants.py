@@ -1,4 +1,4 @@
-"""K-quants as llama.cpp's own quantiser makes them (Q4_K_M: v and the second matrix of the
+"""K-quants as llama.cpp's own quantizer makes them (Q4_K_M: v and the second matrix of the
 feed-forward have more bits in some blocks): what has a grid here keeps its values, the rest is
 rounded to q8."""
 
@@ -55,7 +55,7 @@ def random_tensors() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kquants")
     keys = {
         "block_count": LAYERS,
@@ -87,17 +87,17 @@ def converted(source: Path, kind: str | None = None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept(quantised: Path) -> Path:
-    return converted(quantised)
+def kept(quantized: Path) -> Path:
+    return converted(quantized)
 
 
 @pytest.fixture(scope="module")
-def widened(quantised: Path) -> Path:
-    return converted(quantised, "f32")
+def widened(quantized: Path) -> Path:
+    return converted(quantized, "f32")
 
 
-def test_what_has_a_grid_here_keeps_its_values(quantised: Path, kept: Path) -> None:
-    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(quantised).tensors}
+def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> None:
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(quantized).tensors}
     types = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
     exact = {n: gguf.quants.dequantize(t.data, t.tensor_type) for n, t in tensors.items()}
     file, own = PhasorFile(kept), {"Q4_K": L.Q4K, "Q6_K": L.Q8}
@@ -143,7 +143,7 @@ def divergence(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def test_logits_are_the_descriptions_and_llama_cpps(
-    phasor: Path, quantised: Path, kept: Path, widened: Path
+    phasor: Path, quantized: Path, kept: Path, widened: Path
 ) -> None:
     """The program computes what the file says; the file widened is llama.cpp's on its file widened;
     Q6_K as q8 moves it less than 0.0005 nats, and the inputs in int8 no more than 0.003 more."""
@@ -151,8 +151,8 @@ def test_logits_are_the_descriptions_and_llama_cpps(
     ours = Reference(PhasorFile(kept)).decode(IDS).logits
     assert divergence(ours, logits(phasor, kept)) <= 1e-4  # a rounding may fall to the other side
     exact = Reference(PhasorFile(widened)).decode(IDS).logits
-    gguf_models.widen(quantised, quantised.with_name("widened.gguf"))
-    theirs = LlamaCpp(quantised.with_name("widened.gguf")).logits(IDS)
+    gguf_models.widen(quantized, quantized.with_name("widened.gguf"))
+    theirs = LlamaCpp(quantized.with_name("widened.gguf")).logits(IDS)
     assert np.abs(theirs - exact).max() <= 1e-5 * np.ptp(exact)
     floats = Reference(PhasorFile(kept), emulate=False).decode(IDS).logits
     assert divergence(exact, floats) <= 5e-4

@@ -37,7 +37,7 @@ WIKITEXT = ROOT.parent / "shared" / "data" / "wikitext2" / "wiki.test.raw"
 TEXT = (
     "We the People of the United States, in Order to form a more perfect Union, establish Justice, "
     "insure domestic Tranquility, provide for the common "
-    "defence, promote the general Welfare, and secure the Blessings of Liberty to ourselves and "
+    "defense, promote the general Welfare, and secure the Blessings of Liberty to ourselves and "
     "our Posterity, do ordain and establish this Constitution "
     "for the United States of America. When on board H.M.S. 'Beagle,' as naturalist, I was much "
     "struck with certain facts in the distribution of the "
@@ -82,7 +82,7 @@ def kept(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def dequantised(published: Path) -> dict[str, np.ndarray]:
+def dequantized(published: Path) -> dict[str, np.ndarray]:
     """Every matrix as the gguf package has it, f32."""
     return {
         tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
@@ -92,7 +92,7 @@ def dequantised(published: Path) -> dict[str, np.ndarray]:
 
 
 def test_without_a_flag_values_and_size_are_the_files(kept: Path, published: Path) -> None:
-    file, exact = PhasorFile(kept), dequantised(published)
+    file, exact = PhasorFile(kept), dequantized(published)
     assert kept.stat().st_size <= 105_000_000
     assert np.array_equal(
         file.weights(R.TARGET << 24 | R.EMBEDDING).astype(np.float32), exact["token_embd.weight"]
@@ -229,7 +229,7 @@ def test_a_context_and_sizes_are_the_files(converted: Path) -> None:
         d["decoder"]["max_positions"],
         d["target"]["vocabulary"],
     ) == (576, 30, 8192, 49152)
-    assert (d["model"]["name"], d["model"]["licence"]) == (
+    assert (d["model"]["name"], d["model"]["license"]) == (
         "Smollm2 135M 8k Lc100K Mix1 Ep2",
         "apache-2.0",
     )
@@ -301,7 +301,7 @@ def test_a_conversation_is_llama_cpps(
     """`phasor chat` by the template in the file: jinja2's text of each turn, llama.cpp's ids of it,
     and its most probable tokens as the answer."""
     template, tokens = find_gguf(GGUF(published).metadata)
-    talk = ["What is the capital of France?", "And of Italy?", "Name three <|im_end|> colours 🙂."]
+    talk = ["What is the capital of France?", "And of Italy?", "Name three <|im_end|> colors 🙂."]
     done = subprocess.run(
         [
             phasor,

@@ -41,7 +41,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
-    """A BPE vocabulary with bytes, without normalisation, as Llama's."""
+    """A BPE vocabulary with bytes, without normalization, as Llama's."""
     prefix = tmp_path_factory.mktemp("pieces") / "small"
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),

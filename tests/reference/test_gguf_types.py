@@ -1,4 +1,4 @@
-"""The types of GGUF's tensors and the container against the gguf package: what it dequantises, what
+"""The types of GGUF's tensors and the container against the gguf package: what it dequantizes, what
 it writes and what it reads."""
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def test_every_value_is_the_packages(number: int) -> None:
     want = gguf.quants.dequantize(raw.view({"F32": "<f4", "F16": "<f2"}.get(own.name, "u1")), own)
     tensor = gguf_file.Tensor(kind, want.shape, raw.reshape(-1))
     assert np.array_equal(tensor.load(), want)
-    if kind.keeps in L.QUANTISED:
-        packed = (*tensor.quantised(), want.shape[1], kind.keeps)
+    if kind.keeps in L.QUANTIZED:
+        packed = (*tensor.quantized(), want.shape[1], kind.keeps)
         assert np.array_equal(L.dequantize(*packed, np.float32), want)
 
 
@@ -69,7 +69,7 @@ def test_a_file_is_read_as_the_package_reads_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "own, kind", [(Q.Q8_0, L.Q8), (Q.Q4_0, L.Q4), (Q.Q4_1, L.Q4M), (Q.Q5_0, L.Q8)]
 )
-def test_quantised_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind: int) -> None:
+def test_quantized_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind: int) -> None:
     case = gguf_models.CASES["llama"]
     types = {name: own for name, value in gguf_models.tensors_of(case).items() if value.ndim == 2}
     values = gguf_models.write(tmp_path / "model.gguf", case, types=types)

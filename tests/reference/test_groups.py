@@ -35,8 +35,8 @@ RULES = {
         [_REPETITION(1.4), processors.NoRepeatNGramLogitsProcessor(1)],
         ["--repeat-penalty", 1.4, "--no-repeat-ngram", 1],
     ),
-    "renormalised": ([processors.LogitNormalization()], ["--renormalize", "yes"]),
-    "all, renormalised": (
+    "renormalized": ([processors.LogitNormalization()], ["--renormalize", "yes"]),
+    "all, renormalized": (
         [
             _REPETITION(1.3),
             processors.NoRepeatNGramLogitsProcessor(2),

@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
-from test_families_decoders import float32_is_double, randomised, share
+from test_families_decoders import float32_is_double, randomized, share
 
 from phasor import convert
 from phasor.format.file import PhasorFile
@@ -164,7 +164,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_an_adapter(case, tmp_path):
     name, config, modules, more, ranks = CASES[case]
-    model = randomised(getattr(transformers, name), config, 3)
+    model = randomized(getattr(transformers, name), config, 3)
     model.save_pretrained(tmp_path / "source")
     adapter = Adapter(model, modules, more, ranks)
     adapter.write(tmp_path / "adapter")
@@ -191,7 +191,7 @@ def test_an_adapter_of_an_encoder(tmp_path):
         "intermediate_size": 29,
         "max_position_embeddings": 32,
     }
-    model = randomised(transformers.BertForMaskedLM, config, 3)
+    model = randomized(transformers.BertForMaskedLM, config, 3)
     model.save_pretrained(tmp_path / "source")
     adapter = Adapter(model, r".*(query|value|output.dense)", {"task_type": "FEATURE_EXTRACTION"})
     adapter.write(tmp_path / "adapter")
@@ -208,7 +208,7 @@ def test_an_adapter_of_an_encoder(tmp_path):
 def test_what_peft_merges(tmp_path):
     """DoRA by the package itself, where it is installed."""
     peft = pytest.importorskip("peft")
-    model = randomised(transformers.LlamaForCausalLM, SIZES, 3)
+    model = randomized(transformers.LlamaForCausalLM, SIZES, 3)
     model.save_pretrained(tmp_path / "source")
     config = peft.LoraConfig(
         r=4, lora_alpha=9, use_dora=True, target_modules=["q_proj", "down_proj"]

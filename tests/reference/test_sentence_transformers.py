@@ -127,8 +127,8 @@ def test_sparse_vectors(tmp_path, phasor):
         pooling.write_text(json.dumps(before))
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_static_embeddings(tmp_path, phasor, normalise):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_static_embeddings(tmp_path, phasor, normalize):
     """sentence-transformers' own, and model2vec's formula with its mapping and weights."""
     words = tmp_path / "t"
     words.mkdir()
@@ -136,7 +136,7 @@ def test_static_embeddings(tmp_path, phasor, normalise):
     own = transformers.AutoTokenizer.from_pretrained(words)
     table = np.random.default_rng(2).normal(size=(len(WORDS), 12)).astype(np.float32)
     first = M.StaticEmbedding(own, embedding_weights=table)
-    behind = [M.Normalize()] if normalise else []
+    behind = [M.Normalize()] if normalize else []
     model = library.SentenceTransformer(modules=[first, *behind], device="cpu")
     path = converted(model, tmp_path)
     lines = [*LINES, "people"]
@@ -155,7 +155,7 @@ def test_static_embeddings(tmp_path, phasor, normalise):
     for line, ours in zip(lines, by_program(phasor, tmp_path, path, lines)):
         ids = own(line, add_special_tokens=False)["input_ids"]
         theirs = (table[mapping[ids]] * weights[ids][:, None]).mean(0)
-        theirs = theirs / np.linalg.norm(theirs) if normalise else theirs
+        theirs = theirs / np.linalg.norm(theirs) if normalize else theirs
         assert near(ours, theirs)
     for tensor in (
         {"mapping": np.full(len(WORDS), 20)},

@@ -290,7 +290,7 @@ def test_wordpiece(driver, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", BERTS)
-def test_berts_normaliser_on_every_code_point(name):
+def test_berts_normalizer_on_every_code_point(name):
     options = {
         **dict(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True),
         **BERTS[name],
@@ -434,7 +434,7 @@ def panics(tokenizer: Tokenizer, text: str) -> bool:
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_added_tokens(driver, tmp_path, lower):
-    """Every combination of the options, in the text as it is and in the normalised text; tokens
+    """Every combination of the options, in the text as it is and in the normalized text; tokens
     that begin alike, with spaces, with signs."""
     contents = [
         "<m>",
@@ -828,7 +828,7 @@ def test_unigram(driver, tmp_path, name, scheme):
 
 
 def letters_of(normalizer, texts: list[str]) -> Tokenizer:
-    """A unigram model of single characters, so that the ids show the whole normalised text."""
+    """A unigram model of single characters, so that the ids show the whole normalized text."""
     known = sorted({c for text in texts for c in normalizer.normalize_str(text)} | {"\u2581"})
     tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), *((c, -1.0) for c in known)], unk_id=0))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.Metaspace()
@@ -836,7 +836,7 @@ def letters_of(normalizer, texts: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def test_the_normaliser_of_unigram_on_every_code_point(driver, tmp_path):
+def test_the_normalizer_of_unigram_on_every_code_point(driver, tmp_path):
     """Clusters of few bytes are replaced as a whole: each character by itself, after and before
     letters, marks, joiners and others."""
     normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
@@ -871,7 +871,7 @@ def test_the_normaliser_of_unigram_on_every_code_point(driver, tmp_path):
         compare(driver, tokenizer, section, [pattern.format(c) for c in part(most)], decode=False)
 
 
-def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
+def test_the_normalizer_of_unigram_on_clusters(driver, tmp_path):
     normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
     rng = random.Random(14)
     classes = {
@@ -915,7 +915,7 @@ FIRST_MAPS = {
 @pytest.mark.parametrize("name", FIRST_MAPS)
 def test_what_goes_before_precompiled(driver, tmp_path, name):
     """Every code point by itself and beside what clusters with it, and texts of what becomes
-    something else: the ids show the whole normalised text."""
+    something else: the ids show the whole normalized text."""
     map_ = normalizers.Precompiled(nmt_nfkc(tmp_path))
     normalizer = normalizers.Sequence([map_ if s is None else s for s in FIRST_MAPS[name]])
     wanted = (range(0x3400), range(0xA000, 0xAC80), range(0xD700, 0x1F800), range(0x2F800, 0x2FA20))

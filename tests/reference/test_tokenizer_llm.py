@@ -1,7 +1,7 @@
 """Tokenizers of language models against Hugging Face's tokenizers package: the same ids, the same
 text back.
 
-Each family's normaliser, pre-tokenizer and decoder are those of its published tokenizer.json; the
+Each family's normalizer, pre-tokenizer and decoder are those of its published tokenizer.json; the
 vocabularies are trained here, on WikiText-2 where it is at hand and on the committed sentences. A
 second vocabulary, in which any two bytes merge, shows where words end. Texts: every code point
 doubled between letters and beside signs, hostile ones, and 100,000 random ones for each of the
@@ -95,7 +95,7 @@ PLAIN = LLAMA3.replace(
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 )
 
-# (normaliser, pre-tokenizer, options of the model)
+# (normalizer, pre-tokenizer, options of the model)
 BYTE_LEVEL = {
     "gpt-2": (None, GPT2, {}),
     "gpt-neox, olmo": (NFC, GPT2, {}),
@@ -461,7 +461,7 @@ def both(*steps: dict) -> dict:
     return {"type": "Sequence", "normalizers": list(steps)}
 
 
-# (normaliser, pre-tokenizer, decoder strips a space, byte fallback, fuse_unk)
+# (normalizer, pre-tokenizer, decoder strips a space, byte fallback, fuse_unk)
 CHARACTER = {
     "llama 2, mistral, phi-3": (both(PREPEND, REPLACE), None, True, True, True),
     "mistral 0.3": (None, metaspace("first", False), True, True, True),

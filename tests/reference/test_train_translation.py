@@ -40,7 +40,7 @@ TINY = tt.Recipe(
 
 
 def copy_corpus(count: int = 150):
-    """Pairs whose target repeats the source, in letters that survive every normalisation."""
+    """Pairs whose target repeats the source, in letters that survive every normalization."""
     words = ["ba", "ce", "di", "fo", "gu", "ka", "le", "mi"]
     rows = [" ".join(words[(i // 8**k) % 8] for k in range(3)) for i in range(count)]
     return [tt.Pair(row, row) for row in rows]
@@ -269,7 +269,7 @@ def test_a_resumed_run_gives_the_same_losses_and_weights(tmp_path, segmenters):
     assert list(tmp_path.iterdir()) == [tmp_path / "epoch-002.pt"]
 
 
-def test_a_copy_task_is_learnt(segmenters):
+def test_a_copy_task_is_learned(segmenters):
     recipe = dataclasses.replace(
         TINY, epochs=80, dropout=0.0, activation_dropout=0.0, sample_share=0.0, label_smoothing=0.0
     )

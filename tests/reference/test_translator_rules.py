@@ -58,7 +58,7 @@ def rules_of(said: list[list[int]], end: int, own: list[list[int]]) -> dict[str,
         "bad words": {"bad_words_ids": bad},
         "first": {"forced_bos_token_id": often[2][0]},
         "last": {"forced_eos_token_id": end},
-        "renormalised": {"renormalize_logits": True, "suppress_tokens": banned},
+        "renormalized": {"renormalize_logits": True, "suppress_tokens": banned},
         "short": {"length_penalty": -1.0},
         "long": {"length_penalty": 2.0},
         "early": {"early_stopping": True, "length_penalty": 0.4},
@@ -66,9 +66,9 @@ def rules_of(said: list[list[int]], end: int, own: list[list[int]]) -> dict[str,
     }
     together = ("repetition", "n-grams of the source", "least length", "bad words", "first", "last")
     one["together"] = {name: x for rule in together for name, x in one[rule].items()}
-    one["together, renormalised"] = {
+    one["together, renormalized"] = {
         **one["together"],
-        **one["renormalised"],
+        **one["renormalized"],
         **one["never early"],
         "no_repeat_ngram_size": 3,
     }
@@ -84,7 +84,7 @@ class Ruled:
 
     def __init__(self, case: T.Case, folder: Path, count: int, whole: bool) -> None:
         self.case, self.folder = case, folder
-        self.model = T.randomised(case)
+        self.model = T.randomized(case)
         in_words = T.replace(case, recommends={"encoder_no_repeat_ngram_size": 2})
         every = T.sources(in_words, self.model, ALL_SOURCES)  # in the model's own words
         self.sources = [row for i, row in enumerate(every) if i % ALL_SOURCES < count]

@@ -273,7 +273,7 @@ def _slow(name: str, side: str, folder: Path) -> Case:
 
 def _fairseq(name: str, folder: Path) -> Case:
     sentences = package.golden.sentences()
-    merges = dictionaries.learnt(sentences[:300], 400)
+    merges = dictionaries.learned(sentences[:300], 400)
     write = dictionaries.write_small if name == "BlenderbotSmall" else dictionaries.write
     theirs = write(folder / "saved", merges, sentences)
     if name == "BlenderbotSmall":

@@ -68,8 +68,8 @@ class Model:
     def number(self, name: str, value: float, kind: str = "<f4") -> None:
         self.values[name], self.kinds[name] = np.array(value), kind
 
-    def quantise(self, kind: str) -> None:
-        """int8 or int16, as the package's own quantisation defines them."""
+    def quantize(self, kind: str) -> None:
+        """int8 or int16, as the package's own quantization defines them."""
         for name in [n for n in self.values if n.endswith("/weight")]:
             value = self.values[name]
             if kind == "i1":

@@ -35,7 +35,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 def rotation(
     inv_freq: Tensor, position: int, width: int, halves: bool, factor: float = 1.0
 ) -> Tensor:
-    """The matrix R of Su et al. 2021, equation 15, (w, w): pairs are neighbours, or lie half of the
+    """The matrix R of Su et al. 2021, equation 15, (w, w): pairs are neighbors, or lie half of the
     rotated values apart; the rest stays. Peng et al. 2024 (YaRN), section 3.4, multiply what is
     rotated by a factor."""
     out, pairs = torch.eye(width, dtype=torch.float64), len(inv_freq)
@@ -331,7 +331,7 @@ class Formulas:
             )
             y = F.linear(y, matrix, self.weight(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)) * o["scale"]
             return o["cap"] * torch.tanh(y / o["cap"]) if o["cap"] else y
-        return F.normalize(y, dim=1) if o["normalise"] else y
+        return F.normalize(y, dim=1) if o["normalize"] else y
 
 
 # ---- The program

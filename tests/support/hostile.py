@@ -54,7 +54,7 @@ def run(cases: dict[str, list[str]], folder: Path, timeout: float = 1200) -> dic
 
 def check(name: str, results: dict[str, Result], source: Path, says: str = "") -> None:
     """One line that names the file, or one for each tensor that is missing or left over; exit 1, no
-    output, in time, and not by the last line of defence."""
+    output, in time, and not by the last line of defense."""
     assert name in results, f"{name}: the converter did not come back"
     found = results[name]
     assert found.status == 1 and found.lines, found

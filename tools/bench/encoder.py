@@ -3,11 +3,11 @@ Rows of tools/bench.
 
 `encoder` asks for vectors of 64 tokens, beside CTranslate2 and ONNX Runtime; `lengths` for vectors
 of more lengths, beside sentence-transformers (PyTorch) too. Sentences of equal length,
-so that no engine computes padding; pooled and normalised vectors; the median over batches, after a
+so that no engine computes padding; pooled and normalized vectors; the median over batches, after a
 warm one. q8, q8r and q8rh are phasor's (groups of 32 along K; a scale a row; the same of rotated
 inputs, which is what the converter chooses; q8r only when it is named with --types), beside
-CTranslate2's int8, onnxruntime's dynamic quantisation (per channel) and torch's dynamic
-quantisation of linear layers. Peak memory is the
+CTranslate2's int8, onnxruntime's dynamic quantization (per channel) and torch's dynamic
+quantization of linear layers. Peak memory is the
 process's, Python and its libraries included where there are any.
 """
 
@@ -89,8 +89,8 @@ def prepare(args: Any, directory: str, types: tuple[str, ...]) -> Path:
         export_onnx(directory, folder)
         converter = ctranslate2.converters.TransformersConverter(directory)
         for kind, compute in CT2_TYPES.items():
-            quantised = None if compute == "float32" else compute
-            converter.convert(str(folder / f"{kind}.ct2"), quantization=quantised, force=True)
+            quantized = None if compute == "float32" else compute
+            converter.convert(str(folder / f"{kind}.ct2"), quantization=quantized, force=True)
         (folder / "done").touch()
     return folder
 

@@ -20,7 +20,7 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import Quantised, Weights, write_model
+from phasor.format.file import Quantized, Weights, write_model
 
 
 class Llama(NamedTuple):
@@ -130,7 +130,7 @@ def rounded(x: np.ndarray, kind: str) -> Weights:
     ours = BLOCKS[int(theirs)]
     blocks = np.ascontiguousarray(gguf.quants.quantize(x, theirs)).reshape(-1).view(ours.block)
     scales, values = ours.packed(blocks)
-    return Quantised(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
+    return Quantized(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
 
 
 def write_phasor(path: Path, shape: Llama, kind: str) -> None:

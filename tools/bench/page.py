@@ -69,7 +69,7 @@ _TITLES = {
     ),
     "lengths": (
         "A sentence encoder in more lengths",
-        "all-MiniLM-L6-v2, pooled and normalised vectors, sentences of equal length. What each "
+        "all-MiniLM-L6-v2, pooled and normalized vectors, sentences of equal length. What each "
         "figure means: `tools/bench/encoder.py`.",
     ),
     "positions": (
@@ -294,7 +294,7 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         "",
         "Written by `make bench` (`tools/bench`); one part of it again: `make bench ROWS=decode`. "
         "Same model, same tokens, the engines asked in turns on the same "
-        "machine; a figure is the median, a ratio above 1 is in Phasor's favour, spread is the "
+        "machine; a figure is the median, a ratio above 1 is in Phasor's favor, spread is the "
         "largest less the smallest as a share of the median, the widest of the line.",
         "",
         f"Machine: {first['machine']}; {first['compiler']}; Python {first['python']}.",

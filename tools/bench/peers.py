@@ -385,7 +385,7 @@ class OnnxRuntime(_Encoder):
 
 
 class SentenceTransformers(_Encoder):
-    """MODEL: a directory. int8 is torch's dynamic quantisation of linear layers."""
+    """MODEL: a directory. int8 is torch's dynamic quantization of linear layers."""
 
     def __init__(self, args: Args) -> None:
         import sentence_transformers as api

@@ -51,7 +51,7 @@ def descriptor(more: dict) -> dict:
         "model": {"stack": D.ENCODER},
         "source": {"vocabulary": 1000},
         "kinds": [kind],
-        "output": {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1},
+        "output": {"output": D.POOLED, "pooling": D.MEAN, "normalize": 1},
         "encoder": {
             "width": 384,
             "layers": [n for i in range(6) for n in (0, i)],

@@ -46,7 +46,7 @@ TYPES = (
     ("q4m", None),
     ("q4k", None),
 )  # of the matrices, and of the output's where it is another
-QUANTISED = ("q8", "q4")
+QUANTIZED = ("q8", "q4")
 EXCERPT = 128  # tokens whose logits are compared
 _CHARACTERS = 6  # of a token, at most on average
 LLAMA = (
@@ -86,7 +86,7 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
     for kind, output in TYPES:
         if args.types and kind not in ("f32", *args.types.split(",")):
             continue
-        both = args.moments and kind in QUANTISED
+        both = args.moments and kind in QUANTIZED
         for moments in (None, args.moments) if both else (None,):
             options = {"type": kind, "output_type": output, "moments": moments, **quiet}
             call(args.phasor, "quantize", args.model, path, **options)

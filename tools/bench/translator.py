@@ -110,7 +110,7 @@ def variant(path: Path, f: PhasorFile, kind: int) -> None:
 
     def weights(slot: R.Slot) -> Weights:
         is_same = slot.matrix and kind == L.Q8 and f.entries[slot.key].type == L.Q8
-        return f.quantised(slot.key) if is_same else f.weights(slot.key)
+        return f.quantized(slot.key) if is_same else f.weights(slot.key)
 
     tokenizers = {k: f.section(k) for k in (SOURCE_TOKENIZER, TARGET_TOKENIZER) if f.section(k)}
     with replacing(path) as out:

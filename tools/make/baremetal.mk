@@ -18,9 +18,9 @@ BM_LEVEL_mps2-an386    := dsp
 BM_LEVEL_mps2-an500    := dsp
 BM_LEVEL_netduinoplus2 := dsp
 BM_LEVEL_mps3-an547    := helium
-BM_OPTIMISE_mps3-an547 := -O3 -fno-tree-vectorize
+BM_OPTIMIZE_mps3-an547 := -O3 -fno-tree-vectorize
 # A board whose flash and RAM are small: code for size, smaller limits, fewer test vectors.
-BM_OPTIMISE_netduinoplus2 := -Os
+BM_OPTIMIZE_netduinoplus2 := -Os
 BM_DEFINE_netduinoplus2    = -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=$(BM_ARENA_netduinoplus2) -DVECTORS_COPY_KIB=1
 BM_ARENA_netduinoplus2    := 108
 BM_STACK_netduinoplus2    := 8192
@@ -48,7 +48,7 @@ BM_OUT    := build/$(BOARD)$(if $(PHASOR_ONLY),-only)
 BM_DIR    := tests/machines/baremetal
 BM_EXAMPLE := examples/microcontroller
 BM_CPU     = $(or $(BM_CPU_$(BOARD)),$(error BOARD=$(BOARD): expected one of $(BM_BOARDS)))
-BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMISE_$(BOARD)),-O3) -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf $(BM_DEFINE_$(BOARD))
+BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMIZE_$(BOARD)),-O3) -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf $(BM_DEFINE_$(BOARD))
 BM_CXX     = -std=c++17 $(BM_COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-unwind-tables \
              -fno-asynchronous-unwind-tables $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(ONLY_FLAG) -fcallgraph-info=su
 BM_C       = -std=c11 $(BM_COMMON) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns

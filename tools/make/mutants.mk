@@ -3,7 +3,7 @@
 .PHONY: mutants
 MUTANTS      := build/mutants
 MUTANT_CXX   ?= $(CXX)
-MUTANT_FLAGS := -std=c++17 $(OPTIMISE_sanitize) $(NUMERIC) -w -DPHASOR_SCALAR_ONLY
+MUTANT_FLAGS := -std=c++17 $(OPTIMIZE_sanitize) $(NUMERIC) -w -DPHASOR_SCALAR_ONLY
 # The tests that are fast and look at these rooms.
 MUTANT_TESTS := format generated tokenizer tokenizer_hf chat structs arena ring encoder shortlist limits_* refusals*
 

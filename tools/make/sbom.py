@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the project is made of, as CycloneDX 1.6 (`make sbom`): the engine and the one library whose
 headers are compiled into it, what only the tests use, the Python packages of tools/locks with the
-hashes of their files, and the trained models with the licence of their data.
+hashes of their files, and the trained models with the license of their data.
 
     python3 tools/make/sbom.py [--xsimd /usr/include] [--doctest /usr/include]
 
@@ -116,16 +116,16 @@ def packages() -> list[dict[str, Any]]:
 
 
 def models() -> list[dict[str, Any]]:
-    """The trained models; each must have a description with licence and credit."""
+    """The trained models; each must have a description with license and credit."""
     out = []
     for path in sorted((ROOT / "models").rglob("*.phasor")):
         described = path.with_suffix(".toml")
         where = path.relative_to(ROOT).as_posix()
         try:
             says = tomllib.loads(described.read_text(encoding="utf-8"))
-            licence, credit, origin = (says[key] for key in ("licence", "credit", "origin"))
+            license, credit, origin = (says[key] for key in ("license", "credit", "origin"))
         except (OSError, KeyError, ValueError) as error:
-            raise PhasorError(f"{where}: no licence, credit and origin beside it: {error}") from (
+            raise PhasorError(f"{where}: no license, credit and origin beside it: {error}") from (
                 error
             )
         out.append(
@@ -136,7 +136,7 @@ def models() -> list[dict[str, Any]]:
                 "hashes": [
                     {"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
                 ],
-                "licenses": [{"license": {"name": f"data: {licence}"}}],
+                "licenses": [{"license": {"name": f"data: {license}"}}],
                 "properties": properties(credit=credit, file=where, origin=origin),
             }
         )

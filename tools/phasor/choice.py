@@ -68,7 +68,7 @@ class _Rounded(V.ExactWeights):
 
     def weights(self, key: int) -> np.ndarray:
         values, kind, slot = super().weights(key), self.entries[key].type, self._slots[key]
-        if kind not in L.QUANTISED:
+        if kind not in L.QUANTIZED:
             return values
         try:
             stored = L.quantize(values.astype(np.float32), kind)

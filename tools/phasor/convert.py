@@ -480,7 +480,7 @@ def convert(
         model.asked, smoothed = picked.kind, picked.smoothed
         model.notes += picked.lines
     elif smooth or (
-        smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER
+        smooth is None and kind in L.QUANTIZED and descriptor["model"]["stack"] == D.ENCODER
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
     model.note_types()
@@ -766,7 +766,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         action=argparse.BooleanOptionalAction,
         default=None,
         help=(
-            "quantised types: scale the inputs of layers by channel before they are rounded (an "
+            "quantized types: scale the inputs of layers by channel before they are rounded (an "
             "encoder's are, others' are not)"
         ),
     )

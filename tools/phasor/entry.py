@@ -204,7 +204,7 @@ def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
         )
     except ImportError as error:
         say(name, f"a package is missing: {error}")
-    except Exception as error:  # the last line of defence; readers name what they refuse
+    except Exception as error:  # the last line of defense; readers name what they refuse
         return _unforeseen(name, error)
     return 1
 

@@ -1,4 +1,4 @@
-"""Input scales for q8: channels whose activations are much larger than their neighbours' spoil the
+"""Input scales for q8: channels whose activations are much larger than their neighbors' spoil the
 rounding of their group of 32.
 
 The input of q, k, v and of the feed-forward is multiplied by u (a power of two for each channel, so

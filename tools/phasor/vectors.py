@@ -14,13 +14,13 @@ import numpy as np
 
 from phasor import scratch
 from phasor.format import descriptor as D
-from phasor.format.file import VECTORS, PhasorFile, Quantised, replace_section
+from phasor.format.file import VECTORS, PhasorFile, Quantized, replace_section
 from phasor.format.file import Weights as Stored
 from phasor.format.layout import (
     F32,
     F64,
     PANEL16,
-    QUANTISED,
+    QUANTIZED,
     PhasorError,
     dequantize,
     flush_subnormals,
@@ -48,7 +48,7 @@ def as_array(slot: Slot, given: Stored) -> np.ndarray:
     """The values of a slot whatever they are stored as."""
     return (
         dequantize(given.scales, given.values, slot.cols, given.type, np.float32)
-        if isinstance(given, Quantised)
+        if isinstance(given, Quantized)
         else given
     )
 
@@ -259,7 +259,7 @@ def build(
     return head + text + bytes(-len(text) % 4) + b"".join(body)
 
 
-# Of the proof that a quantised file's arithmetic is right, by its stored weights: a rounding
+# Of the proof that a quantized file's arithmetic is right, by its stored weights: a rounding
 # difference can move an activation across the border between two integers, a step of 1/127 of its
 # group's largest value, and several such steps meet in one sum. What is damaged or misread differs
 # by far more.
@@ -304,9 +304,9 @@ def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]
     return tolerance_of(head.tolerance, logit, residual, lead)
 
 
-def quantised(file: Weights) -> bool:
+def quantized(file: Weights) -> bool:
     """Whether products of this file round their inputs."""
-    return any(entry.type in QUANTISED for entry in file.entries.values())
+    return any(entry.type in QUANTIZED for entry in file.entries.values())
 
 
 class Disturbed(Reference):
@@ -321,7 +321,7 @@ class Disturbed(Reference):
     def product(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
         y, w = super().product(x, stack, weights, role), self.tensor(stack, weights, role)
         terms = (x * x) @ (w * w).T
-        step = self.file.entries[stack << 24 | weights << 8 | role].type in QUANTISED
+        step = self.file.entries[stack << 24 | weights << 8 | role].type in QUANTIZED
         size = STEP * np.sqrt(terms)
         if not step:
             size = 2.0**-24 * math.sqrt(x.shape[1]) * np.sqrt(terms + y * y)

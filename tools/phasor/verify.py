@@ -9,7 +9,7 @@ The second form compares greedy output, a sentence a line.
 
 Each difference is a share of that layer's largest value (of the logits' range for logits).
 "reference − PyTorch" is in float64 with the file's weights against the checkpoint's, so for f32 it
-is what converting did, and for q8 the quantisation; "phasor − reference" is arithmetic. Without a
+is what converting did, and for q8 the quantization; "phasor − reference" is arithmetic. Without a
 phasor program its columns are left out. Exit 0 when all is within bounds, 1 when not, 2 for a wrong
 command line. Needs torch.
 """

@@ -28,7 +28,7 @@ class UserError(PhasorError):
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a neighbour of `path`, then move it into place."""
+    """Let `write` fill a neighbor of `path`, then move it into place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         write(Path(file.name))

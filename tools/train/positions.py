@@ -291,7 +291,7 @@ def make_model(recipe: Recipe, encoding: Encoding) -> torch_models.Base:
     ]
     with torch.no_grad():
         for name in [*shared, *(n for n in named if n not in shared)]:
-            initialise(name, named[name], generator)
+            initialize(name, named[name], generator)
         for part in model.modules():
             if isinstance(
                 part, P.ThreeWay
@@ -300,7 +300,7 @@ def make_model(recipe: Recipe, encoding: Encoding) -> torch_models.Base:
     return model
 
 
-def initialise(name: str, parameter: Tensor, generator: torch.Generator) -> None:
+def initialize(name: str, parameter: Tensor, generator: torch.Generator) -> None:
     """Embeddings as wide as √(1/D), matrices by Glorot and Bengio 2010, tables of positions small;
     norms and biases as PyTorch has them at first."""
     if name.endswith("bias") and parameter.dim() == 1:
@@ -460,7 +460,7 @@ def description(name: str, encoding: Encoding, recipe: Recipe) -> str:
     score = "" if encoding.kind.get("score") else 'score_scale = "sqrt_head_width"\n'
     return f"""\
 name = "positions/{name}"
-licence = "CC BY-SA 3.0"
+license = "CC BY-SA 3.0"
 credit = "Wikipedia's authors, by way of WikiText-2 (Merity et al. 2016)"
 origin = "tools/train_positions.py, {recipe.steps} steps, seed {recipe.seed}"
 preset = "separate"
@@ -556,7 +556,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--out", type=Path, required=True, help="folder of the checkpoints")
         command.add_argument("--threads", type=int, default=1)
         if name == "export":
-            command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
+            command.add_argument("--to", type=Path, required=True, help="folder of the artifacts")
         if name == "train":
             command.add_argument("names", nargs="*", metavar="NAME", help="encodings; default: all")
         add_recipe_options(command, Recipe)

@@ -6,11 +6,11 @@ cross-entropy that ignores padding, label smoothing, dropout, a warm-up schedule
 beta2 = 0.98, a padding mask on the source, a causal mask on the target, and the average of the last
 checkpoints as the final weights. SentencePiece unigram models, one for each language, are trained
 on the training split only; training segments are sampled anew in each epoch (subword
-regularisation, Kudo 2018).
+regularization, Kudo 2018).
 
     train_translation.py check-split               prove that no test sentence is in training
     train_translation.py train  --out DIR          train; run it again to resume after a stop
-    train_translation.py export --out DIR --to DIR average checkpoints, score, write the artefacts
+    train_translation.py export --out DIR --to DIR average checkpoints, score, write the artifacts
     train_translation.py translate --model DIR     translate standard input, a sentence a line
 
 Everything is seeded. A resumed run repeats an uninterrupted one: the order of batches and the
@@ -146,9 +146,9 @@ class Translator(nn.Module):
         self.dropout = ByteDropout(recipe.dropout)
         self.scale = math.sqrt(d)
         self.register_buffer("positions", sinusoids(recipe.max_length, d), persistent=False)
-        self._initialise(recipe)
+        self._initialize(recipe)
 
-    def _initialise(self, recipe: Recipe) -> None:
+    def _initialize(self, recipe: Recipe) -> None:
         for name, parameter in self.named_parameters():
             if "embedding" in name:
                 nn.init.normal_(parameter, std=recipe.d_model**-0.5)
@@ -538,7 +538,7 @@ def sample_text(
 
 
 def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
-    """Average the last checkpoints, score them and write the artefacts."""
+    """Average the last checkpoints, score them and write the artifacts."""
     found = checkpoints(out)[-recipe.average :]
     if not found:
         raise UserError(f"no checkpoint in {out}: run train first")
@@ -609,7 +609,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, summary in (
         ("check-split", "prove that no test sentence is in training"),
         ("train", "train, or resume"),
-        ("export", "average, score and write the artefacts"),
+        ("export", "average, score and write the artifacts"),
     ):
         command = commands.add_parser(name, help=summary, description=summary)
         command.add_argument(
@@ -621,7 +621,7 @@ def build_parser() -> argparse.ArgumentParser:
             )
             command.add_argument("--threads", type=int, default=2)
         if name == "export":
-            command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
+            command.add_argument("--to", type=Path, required=True, help="folder of the artifacts")
         add_recipe_options(command, Recipe)
     command = commands.add_parser("translate", help="translate standard input, a sentence a line")
     command.add_argument("--model", type=Path, required=True, help="folder that export wrote")

@@ -100,7 +100,7 @@ class Split:
     test: list[Pair]
 
 
-def normalise(sentence: str) -> str:
+def normalize(sentence: str) -> str:
     """The form in which two sentences count as the same: NFKC, lower case, letters and digits
     only."""
     folded = unicodedata.normalize("NFKC", sentence).lower()
@@ -131,7 +131,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def components(pairs: Sequence[Pair]) -> list[list[Pair]]:
-    """Connected components of the graph whose nodes are normalised sentences and whose edges are
+    """Connected components of the graph whose nodes are normalized sentences and whose edges are
     pairs."""
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
@@ -144,10 +144,10 @@ def components(pairs: Sequence[Pair]) -> list[list[Pair]]:
         return root
 
     for pair in pairs:
-        parent[find(("zh", normalise(pair.source)))] = find(("en", normalise(pair.target)))
+        parent[find(("zh", normalize(pair.source)))] = find(("en", normalize(pair.target)))
     groups: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        groups.setdefault(find(("zh", normalise(pair.source))), []).append(pair)
+        groups.setdefault(find(("zh", normalize(pair.source))), []).append(pair)
     return list(groups.values())
 
 
@@ -160,9 +160,9 @@ def split_pairs(pairs: Sequence[Pair], recipe: Recipe) -> Split:
     groups = components(pairs)
     random.Random(recipe.seed).shuffle(groups)
     split = Split([], [], [])
-    held_out = {normalise(SHOWCASE[0])}
+    held_out = {normalize(SHOWCASE[0])}
     for group in groups:
-        if any(normalise(pair.source) in held_out for pair in group):
+        if any(normalize(pair.source) in held_out for pair in group):
             split.test.extend(group)
         elif len(group) <= recipe.max_component and len(split.test) < recipe.test_pairs:
             split.test.extend(group)
@@ -176,9 +176,9 @@ def split_pairs(pairs: Sequence[Pair], recipe: Recipe) -> Split:
 def check_split(split: Split) -> dict[str, int]:
     """Prove the split clean, or raise. Returns the counts that were compared."""
     for side in ("source", "target"):
-        seen = {normalise(getattr(pair, side)) for pair in split.train}
-        held = {normalise(getattr(pair, side)) for pair in split.test}
-        tuned = {normalise(getattr(pair, side)) for pair in split.valid}
+        seen = {normalize(getattr(pair, side)) for pair in split.train}
+        held = {normalize(getattr(pair, side)) for pair in split.test}
+        tuned = {normalize(getattr(pair, side)) for pair in split.valid}
         comparisons = (
             ("train/test", seen, held),
             ("train/valid", seen, tuned),
@@ -191,15 +191,15 @@ def check_split(split: Split) -> dict[str, int]:
                     f"{len(shared)} {side} sentences in both of {name}, such as {min(shared)!r}"
                 )
                 raise UserError(f"split is not clean: {example}")
-    if normalise(SHOWCASE[0]) in {normalise(pair.source) for pair in split.train}:
+    if normalize(SHOWCASE[0]) in {normalize(pair.source) for pair in split.train}:
         raise UserError(f"split is not clean: {SHOWCASE[0]} is in training")
     return {
         "train_pairs": len(split.train),
         "valid_pairs": len(split.valid),
         "test_pairs": len(split.test),
-        "test_sources": len({normalise(pair.source) for pair in split.test}),
+        "test_sources": len({normalize(pair.source) for pair in split.test}),
         "showcase_target_in_train": sum(
-            normalise(p.target) == normalise(SHOWCASE[1]) for p in split.train
+            normalize(p.target) == normalize(SHOWCASE[1]) for p in split.train
         ),
     }
 

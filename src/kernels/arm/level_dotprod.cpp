@@ -199,7 +199,7 @@ struct Tiled : Body<Level> {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
     if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, bytes, panels);
     if (tiled != rows)
-      linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
+      linear_quantized<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }
 };
 

@@ -2,7 +2,7 @@
 // Only q8r is compiled here: its sums are zipped apart once, at the end of K, where q8's are at the
 // end of each group. The rest of the level is SDOT's and NEON's (level_neon.cpp has the table).
 #include "../products.hpp"
-#include "../quantised.hpp"
+#include "../quantized.hpp"
 #include "int8_neon.hpp"
 
 namespace phasor {

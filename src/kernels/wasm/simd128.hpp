@@ -150,7 +150,7 @@ struct Simd128 : Body<Level> {
       if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
     }
     if (tiled != rows)
-      linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
+      linear_quantized<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }
 };
 

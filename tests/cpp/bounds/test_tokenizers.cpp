@@ -269,7 +269,7 @@ TEST_CASE("bounds: pieces and added tokens that nearly begin everywhere") {
     const Bytes plain = build(packaged(model, 0));
     check_both_ways(open(plain), what + ", a's", of("a"));
     check_both_ways(open(plain), what + ", spaces", of(" "));
-    for (const std::uint32_t flags : {0u, 8u}) {  // in the text as it is; in the normalised text
+    for (const std::uint32_t flags : {0u, 8u}) {  // in the text as it is; in the normalized text
       Parts p = packaged(model, 0);
       p.added = {{" ", 1, flags | 6}, {kNearly, 2, flags | 6}, {"m", 1, flags | 7}};
       const Bytes section = build(p);
@@ -403,7 +403,7 @@ TEST_CASE("bounds: BERT's words whose pieces end in a space") {
                  [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
 }
 
-TEST_CASE("bounds: words of lower case, whose sigmas look at their neighbours") {
+TEST_CASE("bounds: words of lower case, whose sigmas look at their neighbors") {
   Parts p =
       packaged(ModelNumber::char_bpe, phasor::pieces::kWordEnds | phasor::pieces::kLowerWords);
   p.expansion = 3;

@@ -230,7 +230,7 @@ Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack, const Group&
   if (stack != kEncoderOnly) {
     const bool classes = stack == kEncoderDecoder && c->chance(20);
     o.set("output", classes ? kOutputClasses : kOutputLogits);
-    o.leave_out({"pooling", "normalise"});
+    o.leave_out({"pooling", "normalize"});
   }
   if (c->chance(80)) o.choose(c, {"head_norm_eps"});
   o.fill(c);
@@ -245,7 +245,7 @@ Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack, const Group&
   if (output == kOutputPooled && o.number("pooling") == kPoolNone)
     o.set("pooling", c->of({1u, 2u, 3u}));
   if (output != kOutputPooled && output != kOutputClasses) o.leave_out({"pooling"});
-  if (output != kOutputPooled) o.leave_out({"normalise"});
+  if (output != kOutputPooled) o.leave_out({"normalize"});
   if (output == kOutputHidden) o.leave_out({"head_width", "head_activation", "head_norm"});
   if (o.number("head_width") == 0) o.leave_out({"head_bias"});
   if (c->chance(10)) o.set("query_length", 0), o.set("document_length", 0);

@@ -97,7 +97,7 @@ std::vector<Type> built_types() {
   return types;
 }
 
-// A finite f16: a scale of quantised values, in steps of two; now and then the smallest, or none.
+// A finite f16: a scale of quantized values, in steps of two; now and then the smallest, or none.
 uint16_t any_scale(Weights* w, bool negative) {
   const uint64_t r = w->bits();
   if (r % 64 == 0) return 0;
@@ -111,7 +111,7 @@ void store_u16(unsigned char* p, uint16_t value) {
   p[1] = static_cast<unsigned char>(value >> 8);
 }
 
-// Quantised values that no quantiser gives, −128 and scales of any sign among them. `plane` has the
+// Quantized values that no quantizer gives, −128 and scales of any sign among them. `plane` has the
 // scales; value(k) and scale(group) say where those of a row lie.
 template <class Value, class ScaleAt>
 void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
@@ -129,7 +129,7 @@ void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
   }
 }
 
-// A row of q8r that no quantiser gives: its scale in steps of two, now and then the smallest that
+// A row of q8r that no quantizer gives: its scale in steps of two, now and then the smallest that
 // there may be, or none.
 template <class Value>
 void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value) {
@@ -144,7 +144,7 @@ void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value)
   }
 }
 
-// A row of q4m or q4k that no quantiser gives: numbers of either sign, now and then none, any codes
+// A row of q4m or q4k that no quantizer gives: numbers of either sign, now and then none, any codes
 // and nibbles. byte(i): byte i of its scales and minima.
 template <class ByteAt, class Value>
 void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value value) {
@@ -290,8 +290,8 @@ class Writer {
     Entry& entry = out_->back().entry;
     out.resize(size_as(type, entry));
     if (c_->chance(2)) return;        // all weights zero
-    constexpr uint64_t kMany = 4096;  // values that a quantiser takes long for
-    if (quantised_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
+    constexpr uint64_t kMany = 4096;  // values that a quantizer takes long for
+    if (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
       if (panels != 0)
         any_panels(&weights_, type, cols, parts, &out);
       else

@@ -146,7 +146,7 @@ std::string any_word(Choices* c, uint32_t most) {
   return word;
 }
 
-// What a normaliser may say; SentencePiece's, BERT's, and those of Unicode's canonical composition.
+// What a normalizer may say; SentencePiece's, BERT's, and those of Unicode's canonical composition.
 std::map<std::string, std::string> any_rules(Choices* c, bool canonical) {
   static const std::vector<std::pair<std::string, std::string>> plain = {{"A", "a"},
                                                                          {"\xC3\xA9", "e"},

@@ -6,7 +6,7 @@ namespace generator {
 
 TokenizerSection any_tokenizer(Choices* choices);
 
-// A text that has pieces, what the normalisers change, and bytes that are not UTF-8.
+// A text that has pieces, what the normalizers change, and bytes that are not UTF-8.
 std::string any_input(Choices* choices, uint32_t parts);
 
 }  // namespace generator

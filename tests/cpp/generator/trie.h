@@ -1,4 +1,4 @@
-// The normaliser's map: a Darts double array (Aoe 1989) of keys and the offsets of their
+// The normalizer's map: a Darts double array (Aoe 1989) of keys and the offsets of their
 // replacements.
 #pragma once
 #include <map>

@@ -186,7 +186,7 @@ void check_vectors(const Trial& t, const Block& file) {
 
 // ---- other types
 
-bool quantised(const char* type) { return type[0] == 'q'; }
+bool quantized(const char* type) { return type[0] == 'q'; }
 
 // Whether the file's matrices may become these types, and whether they are them already.
 struct Convertible {
@@ -204,7 +204,7 @@ Convertible convertible(const Opened& o, const char* type, const char* ends) {
     const char* const to = end ? ends : type;
     const bool same = std::strcmp(t.type, to) == 0;
     answer.same = answer.same && same;
-    answer.allowed = answer.allowed && (same || std::strcmp(to, "f32") == 0 || !quantised(t.type));
+    answer.allowed = answer.allowed && (same || std::strcmp(to, "f32") == 0 || !quantized(t.type));
   }
   return answer;
 }

@@ -76,10 +76,10 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
   for (uint32_t how = first; how <= PHASOR_POOL_LAST; ++how) {
     const Block vector(most * sizeof(float));
     float* const values = reinterpret_cast<float*>(vector.data());
-    const uint32_t normalise =
-        how == PHASOR_POOL_LAST ? PHASOR_NORMALISE_YES : PHASOR_NORMALISE_MODEL;
+    const uint32_t normalize =
+        how == PHASOR_POOL_LAST ? PHASOR_NORMALIZE_YES : PHASOR_NORMALIZE_MODEL;
     const phasor_status status =
-        phasor_embedding(r.session(), sequence, how, normalise, values, most, &error);
+        phasor_embedding(r.session(), sequence, how, normalize, values, most, &error);
     if (!done(status, error, "embedding", bits)) return;
     add(bits, values, most);
   }

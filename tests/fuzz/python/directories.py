@@ -16,7 +16,7 @@ import ctranslate2_model
 import marian_model
 import models
 import numpy as np
-import quantisers
+import quantizers
 import raw
 import translators
 import values
@@ -429,7 +429,7 @@ _LLAMA = ("llama", "LlamaForCausalLM")
 @functools.cache
 def _packed(form: str) -> dict[str, np.ndarray]:
     """A Llama of _WIDER, its first layer packed in this form."""
-    some, pack, arrays = np.random.default_rng(8), quantisers.FORMS[form][1], {}
+    some, pack, arrays = np.random.default_rng(8), quantizers.FORMS[form][1], {}
     for name, shape in models.directory(*_LLAMA).shapes.items():
         size = {models.WIDTH: 32, models.HEADS * 4: 16, models.HIDDEN: 32 if "mlp" in name else 24}
         wider = tuple(size.get(n, n) for n in shape)
@@ -443,8 +443,8 @@ def _packed(form: str) -> dict[str, np.ndarray]:
 
 
 def make_packed(rng: random.Random, words: Words) -> Source:
-    form = rng.choice(list(quantisers.FORMS))
-    quantization = quantisers.FORMS[form][0]
+    form = rng.choice(list(quantizers.FORMS))
+    quantization = quantizers.FORMS[form][0]
     arrays = dict(_packed(form))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         name = rng.choice([n for n in arrays if "_proj" in n])
@@ -476,7 +476,7 @@ def make_ctranslate2(rng: random.Random, words: Words) -> Source:
     """A small model of any version, variables and words changed, and its bytes."""
     model = ctranslate2_model.Model()
     if rng.random() < 0.4:
-        model.quantise(rng.choice(("i1", "<i2")))
+        model.quantize(rng.choice(("i1", "<i2")))
     names = list(model.values)
     for _ in range(rng.choice((0, 0, 1, 1, 3))):
         name, how = rng.choice(names), rng.random()

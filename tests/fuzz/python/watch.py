@@ -31,7 +31,7 @@ from phasor.reference import forward
 
 SECONDS, WALL, BYTES = 10, 120, 1 << 30
 LONGEST_LINE = 2100
-# Words of the last line of defence, and of the engine when the converter has made what it refuses;
+# Words of the last line of defense, and of the engine when the converter has made what it refuses;
 # a sum that leaves float32 inside of a layer is seen by the engine alone.
 _DEFECTS = ("internal error", "Traceback", "not enough memory", "phasor verify: exit")
 _ENGINES_OWN = "is not finite ("

@@ -24,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "tools"))
 
-RULES = [  # the normaliser's map of the unigram model: what is replaced, by what
+RULES = [  # the normalizer's map of the unigram model: what is replaced, by what
     *[(chr(0xFF01 + i), chr(0x21 + i)) for i in range(94)],
     ("\u3000", " "),
     ("\t", " "),

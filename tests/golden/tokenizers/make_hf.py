@@ -144,7 +144,7 @@ def train_unigram():
 
 
 def train_composed():
-    """Qwen2's normaliser and words, with words that are pieces left whole."""
+    """Qwen2's normalizer and words, with words that are pieces left whole."""
     from tokenizers import (
         AddedToken,
         Regex,
@@ -178,7 +178,7 @@ def train_composed():
 
 
 def train_characters():
-    """Llama 2's normaliser and decoder."""
+    """Llama 2's normalizer and decoder."""
     from tokenizers import (
         Tokenizer,
         decoders,

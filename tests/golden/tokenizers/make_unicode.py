@@ -162,7 +162,7 @@ def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:
 
 
 def cases() -> dict[str, set[int]]:
-    """What Python's lower() asks of the neighbours of a capital sigma, asked from Python itself
+    """What Python's lower() asks of the neighbors of a capital sigma, asked from Python itself
     (3.11): it is a final one behind a letter with a case, and before none."""
     cased = {c for c in CODE_POINTS if (chr(c) + "\u03a3").lower().endswith("\u03c2")}
     behind = {c for c in CODE_POINTS if ("a" + chr(c) + "\u03a3").lower().endswith("\u03c2")}

@@ -131,7 +131,7 @@ void walk_encoder(const Session& s) {
     return;
   }
   std::vector<float> vector(s.side.width);
-  TAKE(phasor_embedding(s.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, vector.data(), 8,
+  TAKE(phasor_embedding(s.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_YES, vector.data(), 8,
                         &error));
   if (s.limits.logit_rows != 0) TAKE(phasor_encoder_output(s.session, 0, 0, 1, &error));
 }

@@ -133,7 +133,7 @@ class Type(NamedTuple):
     block: np.dtype
     widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
     keeps: int = L.F32  # the type of a .phasor file that has the same values
-    packed: Packed | None = None  # of a type that is quantised in both
+    packed: Packed | None = None  # of a type that is quantized in both
     nearest: int | None = None  # what is taken in place of F32, rounded
 
     def bytes(self, count: int) -> int:
@@ -260,7 +260,7 @@ class Tensor(NamedTuple):
         return self.type.widen(self.data.view(self.type.block)).reshape(self.shape)
 
     def is_finite(self) -> bool:
-        """Of a quantised type: whether its scales are; their products with a block's integers do
+        """Of a quantized type: whether its scales are; their products with a block's integers do
         not leave f32."""
         blocks = self.data.view(self.type.block)
         if self.type.keeps == L.BF16:
@@ -271,8 +271,8 @@ class Tensor(NamedTuple):
             if name in (self.type.block.names or ())
         )
 
-    def quantised(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of a type that is quantised in .phasor files too: scales or records (N, G or R) and int8
+    def quantized(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of a type that is quantized in .phasor files too: scales or records (N, G or R) and int8
         values (N, K), as they have them."""
         scales, values = self.type.packed(self.data.view(self.type.block))
         rows = self.shape[0]

@@ -1,4 +1,4 @@
-"""Matrices that a quantiser of Hugging Face directories packed (GPTQ, AWQ, compressed-tensors,
+"""Matrices that a quantizer of Hugging Face directories packed (GPTQ, AWQ, compressed-tensors,
 bitsandbytes, FP8): where their integers and scales lie, what they mean in f32, and which type of a
 .phasor file has the same grid.
 
@@ -58,7 +58,7 @@ class Packed:
 
     keeps = L.F32
 
-    def quantised(self, to: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def quantized(self, to: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Scales and integers as a file of this type has them, if that has the same values."""
         return None
 
@@ -93,7 +93,7 @@ class Integers(Packed):
             self._keeps = next((t for t in order if self._as(grid, t) is not None), L.F32)
         return self._keeps
 
-    def quantised(self, to: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def quantized(self, to: int) -> tuple[np.ndarray, np.ndarray] | None:
         return self._as(self._grid(), to)
 
     def _as(self, grid: Grid, to: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -145,7 +145,7 @@ class Module:
         """A tensor of one of these types. shape: with None for what may be any number."""
         name = f"{self.name}.{part}"
         if name not in self.checkpoint:
-            raise self.error(f"has no {part}, which its quantisation needs")
+            raise self.error(f"has no {part}, which its quantization needs")
         stored = self.checkpoint.tensors[name]
         if stored.dtype not in types:
             raise self.error(f"{part} has elements of type {stored.dtype}, expected {types[0]}")
@@ -223,7 +223,7 @@ def gptq(module: Module, bits: int, size: int, plus: int) -> Integers:
         zero = unpack(zeros.load(), bits).T
         if plus and (zero == (1 << bits) - 1).any():
             raise module.error(
-                "qzeros: a zero point that GPTQ's kernels read in two ways (0 and 2^bits); quantise"
+                "qzeros: a zero point that GPTQ's kernels read in two ways (0 and 2^bits); quantize"
                 " with checkpoint_format gptq_v2, or symmetrically"
             )
         integers = unpack(weight.load().T, bits) - (zero + plus)[:, group].astype(np.int16)
@@ -277,7 +277,7 @@ def compressed(module: Module, choices: list[tuple[int, int, bool]]) -> Packed:
     2^(bits − 1), weight_shape, weight_zero_point packed along N; int-quantized: weight in int8;
     float-quantized: weight in 8-bit floats."""
     if module.has("weight_packed"):
-        return _pack_quantised(module, choices)
+        return _pack_quantized(module, choices)
     weight = module.take("weight", ("i1", *_FLOATS_8), (None, None))
     rows, cols = weight.shape
     stored = module.take("weight_scale", _SCALES)
@@ -315,7 +315,7 @@ def compressed(module: Module, choices: list[tuple[int, int, bool]]) -> Packed:
     return Integers("INT8", (rows, cols), module.size(), grid)
 
 
-def _pack_quantised(module: Module, choices: list[tuple[int, int, bool]]) -> Integers:
+def _pack_quantized(module: Module, choices: list[tuple[int, int, bool]]) -> Integers:
     weight = module.take("weight_packed", _WORDS, (None, None))
     wanted = module.take("weight_shape", ("<i8", "<i4"), (2,)).load().tolist()
     rows, cols = wanted
@@ -368,7 +368,7 @@ def bitsandbytes_8(module: Module) -> Integers:
 def bitsandbytes_4(module: Module, kind: str) -> Packed:
     """Dettmers et al. 2023 (QLoRA): weight, two values a byte, the first in the high bits, of a
     table of 16 (quant_map), times absmax of a block; absmax itself in 8 bits of a table of 256
-    with a nested absmax and an offset where it is quantised too."""
+    with a nested absmax and an offset where it is quantized too."""
     state_tensor = module.take(f"weight.quant_state.bitsandbytes__{kind}", ("u1",), (None,))
     if state_tensor.bytes > _MOST_STATE:
         raise module.error(f"quant_state has {state_tensor.bytes} bytes, at most {_MOST_STATE}")

@@ -1,7 +1,7 @@
 """The TOML that describes a state_dict: what its weights cannot say. Read, checked, and with its
 defaults filled in.
 
-    name = "zh-en"                     # also author, licence, credit, origin: text for people
+    name = "zh-en"                     # also author, license, credit, origin: text for people
     preset = "torch-transformer"       # or "separate", "bias-free": how the tensors are called
     stack = "encoder-decoder"          # or "encoder", "decoder"
     heads = 4
@@ -129,7 +129,7 @@ _NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
 _MODEL_KEYS = _keys_of("""
     name     str         ""
     author   str         ""
-    licence  str         ""
+    license  str         ""
     credit   str         ""
     origin   str         ""
     preset   str

@@ -28,7 +28,7 @@ from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import Quantised, Weights
+from phasor.format.file import Quantized, Weights
 from phasor.format.layout import VECTOR, PhasorError
 from phasor.positions import alibi_slopes
 from phasor.values import is_whole, settings, table, words
@@ -387,7 +387,7 @@ class Decoder:
 _TEXTS = table("""
     name     general.name
     author   general.organization
-    licence  general.license
+    license  general.license
     origin   general.source.url
 """)
 # Outside of the blocks: the tensor, and whether it is the bias.
@@ -413,13 +413,13 @@ class GGUFModel(Model):
     def type_of(self, slot: R.Slot) -> int:
         """The type asked for; else the one that holds every part of the slot without loss, or q8
         where it is rounded to that: Q6_K and others that are no type of a .phasor file, and
-        quantised parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
+        quantized parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
         asked = self.asked_for(slot)
         if asked is not None:
             return asked
         types = [tensor.type for tensor in self._tensors(slot).values()]
         kept = {kept_as(own) for own in types}
-        return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTISED) else L.F32
+        return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTIZED) else L.F32
 
     def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
         names = (part.name for part in self.parts.get(slot.key, ()))
@@ -431,9 +431,9 @@ class GGUFModel(Model):
             if not tensor.is_finite():
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
         tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
-        if to in L.QUANTISED and all(_exact(tensor.type, to) for tensor in tensors):
-            scales, values = zip(*(tensor.quantised() for tensor in tensors))
-            return Quantised(np.concatenate(scales), np.concatenate(values), to)
+        if to in L.QUANTIZED and all(_exact(tensor.type, to) for tensor in tensors):
+            scales, values = zip(*(tensor.quantized() for tensor in tensors))
+            return Quantized(np.concatenate(scales), np.concatenate(values), to)
         return super().weights(slot)
 
     def note_types(self) -> None:

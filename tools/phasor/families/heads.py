@@ -33,7 +33,7 @@ class Head(NamedTuple):
     fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
     vectors: int = 0  # values of a vector at each position: classes without labels
     scores: int | None = None  # None: from config.json
-    normalise: bool = False
+    normalize: bool = False
     prompts: str = ""
     longest_text: int = 0  # ids that a text is cut to
     unused: tuple[str, ...] = ()  # patterns of tensors that this output has no use for: noted
@@ -45,8 +45,8 @@ def fields(head: Head, config: Config, width: int, norm_eps: float) -> dict[str,
     out: dict[str, Any] = {"output": head.output}
     if head.pooling:
         out["pooling"] = head.pooling
-    if head.normalise:
-        out["normalise"] = 1
+    if head.normalize:
+        out["normalize"] = 1
     if head.prompts:
         out["prompts"] = head.prompts
     if head.dense:

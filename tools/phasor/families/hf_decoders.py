@@ -519,7 +519,7 @@ COHERE2 = llama_like(
 )
 
 
-# ---- GLM-4 (2024) and GLM-4-0414: pairs of neighbours turn, in half of each head
+# ---- GLM-4 (2024) and GLM-4-0414: pairs of neighbors turn, in half of each head
 
 
 def _glm(d: Decoder) -> None:
@@ -585,7 +585,7 @@ EXAONE4 = llama_like(
 )
 
 
-# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS
+# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbors turn; Seed-OSS
 # (ByteDance 2025)
 
 

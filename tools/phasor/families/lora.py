@@ -47,7 +47,7 @@ _ONE_VALUE: dict[str, list] = settings("""
     arrow_config             [null]
     is_prompt_learning       [false]
 """)
-# Initialisations that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ, CorDA)
+# Initializations that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ, CorDA)
 # change them.
 _PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
 _HARMLESS = words("""

@@ -17,7 +17,7 @@ from phasor.files import fits
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import Quantised, Weights
+from phasor.format.file import Quantized, Weights
 from phasor.format.layout import VECTOR, PhasorError
 
 # Stacks in which role 1 is an embedding or the output's matrix.
@@ -151,18 +151,18 @@ class Model:
             for part in self.parts.get(slot.key, ())
         ]
 
-    def _as_kept(self, slot: R.Slot) -> Quantised | None:
+    def _as_kept(self, slot: R.Slot) -> Quantized | None:
         """The slot as its parts have it, where its type holds their values."""
         to, tensors = self.type_of(slot) if slot.matrix else L.F32, self._kept(slot)
-        if to not in L.QUANTISED or not tensors or None in tensors:
+        if to not in L.QUANTIZED or not tensors or None in tensors:
             return None
         pieces = []
         for part, tensor in zip(self.parts[slot.key], tensors):
-            piece = tensor.quantised(to)
+            piece = tensor.quantized(to)
             if piece is None:
                 return None
             pieces.append([array[part.rows] for array in piece])
-        return Quantised(*(np.concatenate(arrays) for arrays in zip(*pieces)), to)
+        return Quantized(*(np.concatenate(arrays) for arrays in zip(*pieces)), to)
 
     def note_types(self) -> None:
         """Notes what becomes of matrices that are packed in the source."""

@@ -186,7 +186,7 @@ class Unpacking:
         """AutoGPTQ gives every matrix a bias, of zeros where its model has none."""
         if name in checkpoint and not any(c in name for c in "*?"):
             if not checkpoint.load(name).any():
-                self.spare[name] = "a bias of zeros that the quantiser put there"
+                self.spare[name] = "a bias of zeros that the quantizer put there"
 
 
 def unpacking(where: Path, values: dict[str, Any]) -> Unpacking:

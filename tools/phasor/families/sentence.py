@@ -69,7 +69,7 @@ def read(path: Path) -> Modules:
         raise PhasorError(f"{where}: an encoder and a pooling are needed")
     head = {
         "pooling": _pooling(found["Pooling"]),
-        "normalise": "Normalize" in found,
+        "normalize": "Normalize" in found,
         "prompts": _prompts(path),
         "longest_text": _longest_text(found["Transformer"], _VECTORS),
     }
@@ -90,7 +90,7 @@ def _static(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
     kinds = tuple(kind for kind, _ in modules)
     if kinds not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
         return None
-    head = {"normalise": len(kinds) == 2, "prompts": _prompts(path)}
+    head = {"normalize": len(kinds) == 2, "prompts": _prompts(path)}
     return Modules(path / modules[0][1], head, {}, static=True)
 
 

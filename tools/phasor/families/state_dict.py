@@ -24,7 +24,7 @@ from phasor.format.layout import PhasorError
 from phasor.reference.forward import sinusoid
 from phasor.values import words
 
-_TEXTS = words("name author licence credit origin")
+_TEXTS = words("name author license credit origin")
 # Parts that a stack has when a key of it has one of these values.
 _WHEN: dict[str, tuple[str, tuple]] = {
     "final_norm": ("final_norm", (True,)),

@@ -39,7 +39,7 @@ def read(path: Path, folder: Path, head: dict[str, Any]) -> Model:
             "model2vec leaves unknown tokens out of the mean; this file counts their row, as"
             " sentence-transformers does"
         )
-    output = {"output": D.POOLED, "pooling": D.MEAN, "normalise": int(head["normalise"])}
+    output = {"output": D.POOLED, "pooling": D.MEAN, "normalize": int(head["normalize"])}
     side = {"vocabulary": rows}
     if head["prompts"]:
         output["prompts"] = head["prompts"]

@@ -114,7 +114,7 @@ _MODEL = (
     _whole(1, "stack", 1, 3, NEEDED),
     _text(16, "name"),
     _text(17, "author"),
-    _text(18, "licence"),
+    _text(18, "license"),
     _text(19, "credit"),
     _text(20, "origin"),
     _text(21, "converter"),
@@ -200,7 +200,7 @@ _OUTPUT = (
     _real(4, "cap"),
     _whole(5, "bias", 0, 1),
     _whole(6, "pooling", 0, 3),
-    _whole(7, "normalise", 0, 1),
+    _whole(7, "normalize", 0, 1),
     _whole(8, "classes", 0, 1 << 24),
     _whole(9, "head_width", 0, MAX_WIDTH),
     _whole(10, "head_activation", 0, max(row.number for row in ACTIVATIONS)),
@@ -596,7 +596,7 @@ def _check_output(descriptor: dict) -> None:
     both = descriptor["model"]["stack"] == ENCODER_DECODER and what == CLASSES
     alone = [
         name
-        for name in ("pooling", "normalise", "classes", "scores")
+        for name in ("pooling", "normalize", "classes", "scores")
         if o[name] and not (both and name in ("classes", "scores"))
     ]
     labels = labels_of(o)
@@ -616,7 +616,7 @@ def _check_output(descriptor: dict) -> None:
         ),
         (o["classes"] and what != CLASSES, "classes: goes with classes only"),
         (o["scores"] and what != CLASSES, "scores: goes with classes only"),
-        (o["normalise"] and what != POOLED, "normalise: goes with a pooled vector only"),
+        (o["normalize"] and what != POOLED, "normalize: goes with a pooled vector only"),
         (what == HIDDEN and head, f"{''.join(head[:1])}: hidden states have no head"),
         (o["head_bias"] and not o["head_width"], "head_bias: the head has no dense layer"),
         (

@@ -38,15 +38,15 @@ SECTIONS = {
 _REQUIRED = (META, DIRECTORY, DATA)
 
 
-class Quantised(NamedTuple):
-    """A matrix that is quantised already: stored as it is."""
+class Quantized(NamedTuple):
+    """A matrix that is quantized already: stored as it is."""
 
     scales: np.ndarray  # f16 (N, G); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
     type: int = L.Q8  # q4: the values are −8 … 7; q4m and q4k: 0 … 15
 
 
-Weights = Union[np.ndarray, Quantised]
+Weights = Union[np.ndarray, Quantized]
 Source = Callable[[Slot], Weights]  # true rows (N, K) or (N,) of a slot, in f32 or f64
 
 
@@ -105,12 +105,12 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def _quantised(
+def _quantized(
     slot: Slot, kind: int, given: Weights, moments: np.ndarray | None
-) -> tuple[Quantised, np.ndarray]:
-    """The quantised form and the error of each value, f32 (N, K) (zeros where it was that already;
+) -> tuple[Quantized, np.ndarray]:
+    """The quantized form and the error of each value, f32 (N, K) (zeros where it was that already;
     of q8rh beside the rotated weights)."""
-    if isinstance(given, Quantised):
+    if isinstance(given, Quantized):
         rows = sum(slot.parts)
         shapes = [(rows, count) for count in L.counts_of(slot.cols, given.type)]
         if [given.scales.shape, given.values.shape] != shapes:
@@ -128,7 +128,7 @@ def _quantised(
         raise PhasorError(f"{slot.name}: {error}") from error
     given, as_stored = (L.rotate_weights(values), L.Q8R) if kind == L.Q8RH else (values, kind)
     stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
-    return Quantised(scales, q, kind), stored - given
+    return Quantized(scales, q, kind), stored - given
 
 
 def _encode(
@@ -137,16 +137,16 @@ def _encode(
     """The tensor's bytes in pieces, each with the largest error in it."""
     if slot.layout == L.VECTOR:
         yield _encode_vector(slot, _exact(slot, given)), 0.0
-    elif kind in L.QUANTISED:
-        q, error = _quantised(slot, kind, given, moments)
-        yield from _encode_quantised(slot, q, float(np.abs(error).max()))
+    elif kind in L.QUANTIZED:
+        q, error = _quantized(slot, kind, given, moments)
+        yield from _encode_quantized(slot, q, float(np.abs(error).max()))
     else:
-        if isinstance(given, Quantised):
+        if isinstance(given, Quantized):
             given = L.dequantize(given.scales, given.values, slot.cols, given.type)
         yield from _encode_numbers(slot, kind, _exact(slot, given))
 
 
-def _encode_quantised(slot: Slot, q: Quantised, worst: float) -> Iterator[tuple[bytes, float]]:
+def _encode_quantized(slot: Slot, q: Quantized, worst: float) -> Iterator[tuple[bytes, float]]:
     if slot.layout == L.ROWS:
         yield L.pack_rows(q.scales, q.values, slot.cols, q.type), worst
         return
@@ -323,7 +323,7 @@ def write_model(
 
 
 def _largest(given: Weights) -> float:
-    return 0.0 if isinstance(given, Quantised) else float(np.abs(given).max(initial=0.0))
+    return 0.0 if isinstance(given, Quantized) else float(np.abs(given).max(initial=0.0))
 
 
 def _note(
@@ -541,24 +541,24 @@ class PhasorFile:
         e = self.entries[key]
         return self.bytes[e.offset : e.offset + e.bytes]
 
-    def quantised(self, key: int) -> Quantised:
-        """The true rows of a quantised matrix."""
+    def quantized(self, key: int) -> Quantized:
+        """The true rows of a quantized matrix."""
         e, data = self.entries[key], np.asarray(self.raw(key))
         if e.layout == L.ROWS:
-            return Quantised(*L.unpack_rows(data, e.rows, e.cols, e.type), e.type)
+            return Quantized(*L.unpack_rows(data, e.rows, e.cols, e.type), e.type)
         scales, values = L.unpack_panels(data, e.cols, e.type)
-        return Quantised(self._true_rows(key, scales), self._true_rows(key, values), e.type)
+        return Quantized(self._true_rows(key, scales), self._true_rows(key, values), e.type)
 
     def _true_rows(self, key: int, padded: np.ndarray) -> np.ndarray:
         """Without the rows that pad the parts of a matrix, or of the bias of a fused layer."""
         return np.concatenate([padded[rows] for _, rows in L.part_rows(self.slots[key].parts)])
 
     def weights(self, key: int) -> np.ndarray:
-        """The true rows of a tensor as stored, dequantised, in float64: (N, K), or (N,) of a
+        """The true rows of a tensor as stored, dequantized, in float64: (N, K), or (N,) of a
         vector."""
         e, data = self.entries[key], np.asarray(self.raw(key))
-        if e.type in L.QUANTISED:
-            q = self.quantised(key)
+        if e.type in L.QUANTIZED:
+            q = self.quantized(key)
             return L.dequantize(q.scales, q.values, e.cols, e.type)
         if e.type == L.F64:
             return data.view("<f8").astype(np.float64)

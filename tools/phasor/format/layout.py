@@ -1,4 +1,4 @@
-"""Bytes of tensors: types, layouts, quantisation and CRC-32C, as docs/format.md has them. numpy
+"""Bytes of tensors: types, layouts, quantization and CRC-32C, as docs/format.md has them. numpy
 only.
 
 Letters: N rows (outputs), K columns (inputs), P panels of 16 rows, G groups of 32 columns.
@@ -34,7 +34,7 @@ from phasor.format.types import (  # noqa: F401
     Q8,
     Q8R,
     Q8RH,
-    QUANTISED,
+    QUANTIZED,
     ROWS,
     TYPES,
     VECTOR,
@@ -73,7 +73,7 @@ def panels_of(parts: Sequence[int]) -> int:
 
 
 def scale_plane_bytes(count: int, kind: int = Q8) -> int:
-    """Bytes of the plane of `count` scales at the head of a quantised panel or table."""
+    """Bytes of the plane of `count` scales at the head of a quantized panel or table."""
     return round_up(count * (4 if kind in WHOLE else 2), 64)
 
 
@@ -98,7 +98,7 @@ def panel_bytes(kind: int, cols: int) -> int:
     """Bytes of one panel of 16 rows by `cols`."""
     if kind in MINIMA:
         return minima.tensor_bytes(LANES, cols, kind)
-    if kind in QUANTISED:
+    if kind in QUANTIZED:
         groups, size = groups_of(cols, kind)
         return scale_plane_bytes(groups * LANES, kind) + groups * LANES * size
     return {F32: cols * LANES * 4, F16: cols * LANES * 2, BF16: round_up(cols, 2) * LANES * 2}[kind]
@@ -113,7 +113,7 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return panels * panel_bytes(kind, cols)
     if kind in MINIMA:
         return minima.tensor_bytes(rows, cols, kind)
-    if kind not in QUANTISED:
+    if kind not in QUANTIZED:
         return rows * cols * (4 if kind == F32 else 2)
     groups, size = groups_of(cols, kind)
     return scale_plane_bytes(rows * groups, kind) + rows * groups * size
@@ -301,7 +301,7 @@ def _quantize_whole(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
 def quantize(
     x: np.ndarray, kind: int, moments: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """f32 (N, K) as a quantised type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
+    """f32 (N, K) as a quantized type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
     int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says, of
     q4m and q4k what minima.quantize does.
 
@@ -398,7 +398,7 @@ def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64
 def dequantize(
     scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype=np.float64
 ) -> np.ndarray:
-    """The same of every quantised type, rotated back."""
+    """The same of every quantized type, rotated back."""
     if kind in MINIMA:
         return minima.dequantize(scales, q, cols, kind, dtype)
     values = dequantize_q8(scales, q, cols, dtype)

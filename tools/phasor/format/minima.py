@@ -1,5 +1,5 @@
 """q4m and q4k, 4 bits with a scale and a minimum for each group of 32 (docs/format.md, rule 1.20):
-what a row's records are, how they lie, and the quantiser. numpy only.
+what a row's records are, how they lie, and the quantizer. numpy only.
 
 A record is what values share: of q4m a group's f16 scale d and minimum m, of q4k for eight groups
 both, and for each of the eight a code of six bits that multiplies either, in the twelve bytes of
@@ -77,7 +77,7 @@ def dequantize(records: np.ndarray, n: np.ndarray, cols: int, kind: int, dtype) 
     return values.reshape(len(n), -1)[:, :cols]
 
 
-# ---- The quantiser
+# ---- The quantizer
 
 
 def _inverse(scale: np.ndarray) -> np.ndarray:

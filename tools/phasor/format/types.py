@@ -24,9 +24,9 @@ SUPER = 8  # groups of q4k whose scales and minima share theirs
 MINIMA = (Q4M, Q4K)  # types with a scale and a minimum for each group (rule 1.20)
 GROUPED = (Q8, Q4)  # types with an f16 scale for each group
 WHOLE = (Q8R, Q8RH)  # types with an f32 scale for each row; q8rh: of rotated inputs (rule 1.19)
-QUANTISED = GROUPED + WHOLE + MINIMA
+QUANTIZED = GROUPED + WHOLE + MINIMA
 HALVES = (F16, BF16)
-MATRICES = (F32, *HALVES, *QUANTISED)
+MATRICES = (F32, *HALVES, *QUANTIZED)
 
 
 def round_up(n: int, multiple: int) -> int:

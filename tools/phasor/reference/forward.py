@@ -2,7 +2,7 @@
 named below). numpy only.
 
 It reads a `.phasor` file and computes with the weights as they are stored. For
-quantised layers it also rounds the activations as the engine does (rules 1.3, 1.18 and 1.19),
+quantized layers it also rounds the activations as the engine does (rules 1.3, 1.18 and 1.19),
 unless told otherwise; so what differs from the engine is arithmetic.
 
     reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits
@@ -36,7 +36,7 @@ from phasor.format.layout import GROUP, PhasorError
 
 Array = np.ndarray
 _erf = np.frompyfunc(math.erf, 1, 1)
-# A larger model is dequantised tensor by tensor each time: slower, and never whole in memory.
+# A larger model is dequantized tensor by tensor each time: slower, and never whole in memory.
 _KEPT_VALUES = 1 << 26
 _SMALLEST_AMAX = 2.0**-80
 _INVERSE_127 = float(np.float32(1) / np.float32(127))
@@ -87,8 +87,8 @@ CACHES: dict[str, Callable[[Array], Array]] = {
 
 def layer_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array:
     """Ba et al. 2016, over the last axis."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return rms_norm(centred, weight, bias, eps)
+    centered = x - x.mean(axis=-1, keepdims=True)
+    return rms_norm(centered, weight, bias, eps)
 
 
 def rms_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array:
@@ -258,10 +258,10 @@ class Reference:
         return y if bias is None else y + bias
 
     def product(self, x: Array, stack: int, weights: int, role: int) -> Array:
-        """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantised."""
+        """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantized."""
         key = stack << 24 | weights << 8 | role
         kind = self.file.entries[key].type
-        if self.emulate and kind in L.QUANTISED:
+        if self.emulate and kind in L.QUANTIZED:
             x = round_activations(x, kind)
         return x @ self.tensor(stack, weights, role).T
 
@@ -399,7 +399,7 @@ class Reference:
         return self.linear(mixed, stack, weights, R.ATTENTION_OUT)
 
     def qk_norm(self, x: Array, kind: dict, stack: int, weights: int, role: int) -> Array:
-        """x (T, H·w), normalised head by head (the heads share their weights, or have each their
+        """x (T, H·w), normalized head by head (the heads share their weights, or have each their
         own) or all heads at once."""
         if kind["qk_norm_over"] == D.ALL_HEADS:
             return self.norm(x, kind["qk_norm"], kind["norm_eps"], stack, weights, role)
@@ -559,7 +559,7 @@ class Reference:
             return self.scores(y)
         return (
             y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12)
-            if o["normalise"]
+            if o["normalize"]
             else y
         )
 
@@ -697,7 +697,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the type of the decoder's keys and values (f32)",
     )
     parser.add_argument(
-        "--exact", action="store_true", help="do not round the activations of quantised layers"
+        "--exact", action="store_true", help="do not round the activations of quantized layers"
     )
     args = parser.parse_args(argv)
     try:

@@ -1,4 +1,4 @@
-"""The normaliser's map of a section (docs/format.md, TOKENIZER): a Darts double array of u32 units
+"""The normalizer's map of a section (docs/format.md, TOKENIZER): a Darts double array of u32 units
 whose values are places of zero-terminated strings. Needs numpy only.
 """
 
@@ -76,7 +76,7 @@ def split_charsmap(charsmap: bytes) -> tuple[bytes, bytes]:
 
 
 def map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
-    """(most normalised bytes for one byte of text, longest key); an invalid byte becomes the 3
+    """(most normalized bytes for one byte of text, longest key); an invalid byte becomes the 3
     bytes of U+FFFD."""
     expansion, longest = 3, 0
     if trie:
@@ -97,7 +97,7 @@ def put_map(section: Section, trie: bytes, strings: bytes, escape: bool = False)
     section.trie, section.strings = trie, strings
     section.expansion, section.longest_rule = map_bounds(trie, strings, escape)
     if section.expansion > 255:
-        raise TokenizerError("the normaliser's map: a rule expands too much")
+        raise TokenizerError("the normalizer's map: a rule expands too much")
 
 
 # ---- Making one
@@ -169,7 +169,7 @@ def build_trie(keys: dict[bytes, int], before: bytes = b"") -> bytes:
 
 
 def build_map(replacements: dict[int, str]) -> tuple[bytes, bytes]:
-    """The normaliser's trie and strings that replace characters."""
+    """The normalizer's trie and strings that replace characters."""
     if not replacements:
         return b"", b""
     return _from_texts({chr(c).encode(): text.encode() for c, text in replacements.items()})

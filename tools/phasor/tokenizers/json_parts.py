@@ -76,7 +76,7 @@ def fields(part: dict, name: str, known: Iterable[str]) -> dict:
 
 
 def steps(part: dict | None, name: str, inside: str) -> list[dict]:
-    """A normaliser, pre-tokenizer or other part as a list: a Sequence is its members, null is
+    """A normalizer, pre-tokenizer or other part as a list: a Sequence is its members, null is
     none."""
     waiting, out = [] if part is None else [part], []
     while waiting:

@@ -23,7 +23,7 @@ LONGEST_PIECE = 32767
 LONGEST_SEARCHED, MOST_ALIKE = 512, 4
 # flags of a SentencePiece model: its ids are those of a list; a text may begin with >>xxx<<
 LIST, LANGUAGE_CODES = 32, 64
-NORMALIZED = 8  # flag of an added token that is looked for in the normalised text
+NORMALIZED = 8  # flag of an added token that is looked for in the normalized text
 
 
 class TokenizerError(PhasorError):

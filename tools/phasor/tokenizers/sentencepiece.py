@@ -1,4 +1,4 @@
-"""What SentencePiece's models share: the bytes of a `.model` file (a serialised ModelProto), and
+"""What SentencePiece's models share: the bytes of a `.model` file (a serialized ModelProto), and
 the section of its pieces. The ModelProto is read with the few lines of the protobuf wire format
 that it uses. What would change the ids and is not understood is refused by name, never ignored."""
 
@@ -100,7 +100,7 @@ def read_model_proto(data: bytes) -> dict:
     """The parts of a ModelProto that decide ids and text; a sub-message that comes twice is merged,
     as protobuf does."""
     pieces: list[tuple[bytes, float, int]] = []
-    specs: dict[int, list[bytes]] = {2: [], 3: [], 5: []}  # of trainer, normaliser and denormaliser
+    specs: dict[int, list[bytes]] = {2: [], 3: [], 5: []}  # of trainer, normalizer and denormalizer
     for number, value in _fields(data, "ModelProto"):
         if number == 1:
             text, score, kind = b"", 0.0, NORMAL

@@ -29,7 +29,7 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     """Builds the section for a SentencePiece model.
 
     Returns the section's bytes: encoding with it gives the ids of the `sentencepiece` package.
-    Raises TokenizerError, naming the thing, for char and word models, a denormaliser, unknown
+    Raises TokenizerError, naming the thing, for char and word models, a denormalizer, unknown
     fields, and damage.
     """
     return build_proto_section(read_model_proto(model_bytes))

@@ -533,11 +533,11 @@ def _from_blenderbot_small(folder: Path, config: dict) -> dict:
 
 # Classes that make BertNormalizer anew where their own settings are not the file's, and the model
 # types of directories that name no class.
-_NORMALISED = words("""
+_NORMALIZED = words("""
     Bert DistilBert Electra MPNet Funnel MobileBert LayoutLM SqueezeBert Lxmert ConvBert Splinter
     DPRReader DPRQuestionEncoder DPRContextEncoder
 """)
-_NORMALISED_TYPES = words("bert distilbert electra mpnet")
+_NORMALIZED_TYPES = words("bert distilbert electra mpnet")
 _CHINESE = "handle_chinese_chars"
 # Of these transformers 4.57 keeps tokenizer.json's _CHINESE, and 5.x has the configuration's.
 _CHINESE_BY_VERSION = words("MPNet mpnet Splinter")
@@ -557,7 +557,7 @@ def _configured(spec: dict, folder: Path, config: dict) -> dict:
         refuse("tokenizer_config.json: split_special_tokens")
     spec = dict(spec)
     normalizer = spec.get("normalizer")
-    theirs = kind in _NORMALISED or (not kind and config.get("model_type") in _NORMALISED_TYPES)
+    theirs = kind in _NORMALIZED or (not kind and config.get("model_type") in _NORMALIZED_TYPES)
     if theirs and isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
         said = {name: config.get(*setting) for name, setting in _SETTINGS.items()}
         by_version = (kind or config.get("model_type")) in _CHINESE_BY_VERSION
@@ -643,7 +643,7 @@ def _read_spec(path: Path, config: dict) -> dict:
     )
 
 
-# Classes of transformers 5 that make the normaliser and the pre-tokenizer anew, whatever a
+# Classes of transformers 5 that make the normalizer and the pre-tokenizer anew, whatever a
 # tokenizer.json has (docs/tokenizers.md): those whose own are others than 4.57's, and those that
 # have these steps.
 _MADE_ANEW = words("""

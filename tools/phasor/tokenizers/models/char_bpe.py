@@ -32,7 +32,7 @@ STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 
 
 def _escaping(spec: dict) -> int:
-    """The flags of what makes ▁ of spaces and begins words: the normaliser, or Metaspace behind
+    """The flags of what makes ▁ of spaces and begins words: the normalizer, or Metaspace behind
     it."""
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
     words = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")

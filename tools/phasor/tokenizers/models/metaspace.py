@@ -186,7 +186,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
 
 
 def put_words(section: PackageSection, spec: dict) -> None:
-    """What comes before the model and behind it: the normaliser, the pre-tokenizer, the decoder,
+    """What comes before the model and behind it: the normalizer, the pre-tokenizer, the decoder,
     and the added tokens."""
     section.flags |= _words(spec) | _decoder(spec)
     trie, strings, more, first = _normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
@@ -194,7 +194,7 @@ def put_words(section: PackageSection, spec: dict) -> None:
     put_map(section, trie, strings)
     put_first_map(section, first)
     if section.expansion > 255:
-        raise TokenizerError("the normaliser's map: a rule expands too much")
+        raise TokenizerError("the normalizer's map: a rule expands too much")
     bits, clusters = {"space": SPACE, **section.vocabulary.word_class()}, []
     if trie:
         bits.update({name: number << BREAK_BIT for name, number in BREAKS.items()})
@@ -209,7 +209,7 @@ def put_words(section: PackageSection, spec: dict) -> None:
 
 
 def _normalized(section: Section, first: FirstMap) -> Text:
-    """What the normaliser makes of an added token's text: only of plain ASCII, where each character
+    """What the normalizer makes of an added token's text: only of plain ASCII, where each character
     is a cluster of its own."""
     units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
 
@@ -226,8 +226,8 @@ def _normalized(section: Section, first: FirstMap) -> Text:
         mapped = first.ascii(text)
         if (changes or first) and not all("!" <= c <= "~" for c in text + mapped):
             refuse(
-                f"the added token {text!r}, which is looked for in the normalised text, with such "
-                "a normaliser,"
+                f"the added token {text!r}, which is looked for in the normalized text, with such "
+                "a normalizer,"
             )
         return "".join(map(char, mapped))
 

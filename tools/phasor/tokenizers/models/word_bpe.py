@@ -23,7 +23,7 @@ _WHITE_SPACE = (
     *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
 )
 # What BlenderbotSmall's words are made of: lower case, and these signs begin words. A capital sigma
-# depends on its neighbours; an apostrophe, with PADDED, is a word of its own.
+# depends on its neighbors; an apostrophe, with PADDED, is a word of its own.
 _LOWER = {
     **{code: text for code, text in unicode.MAPS["lower"].items() if chr(code) != "\u03a3"},
     **{ord(sign): " " + sign for sign in ".,!?()"},

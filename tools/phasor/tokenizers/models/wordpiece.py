@@ -78,7 +78,7 @@ class BertNormalizer:
 
 
 def normalizer_of(spec: dict) -> BertNormalizer:
-    """The normaliser of a tokenizer.json whose words are BERT's."""
+    """The normalizer of a tokenizer.json whose words are BERT's."""
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
     for step in normalizers:
         if step.get("type") != "BertNormalizer" or len(normalizers) > 1:
@@ -160,7 +160,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
 
 
 def put_normalizer(section: PackageSection, normalizer: BertNormalizer) -> None:
-    """The map of characters, the classes of words and of the normaliser, the added tokens."""
+    """The map of characters, the classes of words and of the normalizer, the added tokens."""
     vocabulary = section.vocabulary
     put_map(section, *build_map(normalizer.replaced))
     bits = {"space": SPACE, "punctuation": PUNCTUATION, **vocabulary.word_class()}

@@ -1,4 +1,4 @@
-"""Packs matrices as the quantisers of Hugging Face directories do, written from the formats'
+"""Packs matrices as the quantizers of Hugging Face directories do, written from the formats'
 descriptions and not from the reader: each gives the tensors of a module, and what they mean in f32,
 value by value."""
 

@@ -36,7 +36,7 @@ constexpr Signs<S> kSigns;
 
 
 template <class L>
-struct Quantised {
+struct Quantized {
   using A = typename L::Arch;
   using V = v16<A>;
   using T = typename L::Tiles;
@@ -106,7 +106,7 @@ struct Quantised {
     if (block != 0) rotate(v, block);
   }
   // Inputs of a row that stay rotated from its first reading to its second, where the stack has
-  // room for them (quantised_stream takes more); a longer row is rotated twice.
+  // room for them (quantized_stream takes more); a longer row is rotated twice.
   static constexpr size_t kKept = T::kStream ? 1536 : 0;
   static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                              size_t block) {
@@ -345,7 +345,7 @@ struct Quantised {
   // One row: the weights come from memory, which is fastest when all of it is read in one
   // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
-  static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in,
+  static PHASOR_APART void quantized_stream(const Outputs& out, const Int8Rows& in,
                                             const unsigned char* w, size_t panels) {
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
@@ -361,7 +361,7 @@ struct Quantised {
   // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first
   // output.
   template <class Q, size_t R, size_t P>
-  static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+  static PHASOR_APART void quantized_rows(const Outputs& out, const Int8Rows& in, size_t rows,
                                           const unsigned char* w, size_t at, const Next& next) {
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
@@ -391,35 +391,35 @@ struct Quantised {
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void few_rows(const Outputs& out, const Int8Rows& in, size_t rows,
                                      const unsigned char* w, size_t at, const Next& next) {
-    if (rows == R) return quantised_rows<Q, R, P>(out, in, R, w, at, next);
+    if (rows == R) return quantized_rows<Q, R, P>(out, in, R, w, at, next);
     if constexpr (R > 1) few_rows<Q, R - 1, P>(out, in, rows, w, at, next);
   }
   template <class Q, size_t R, size_t P>
-  static void quantised_panels(const Outputs& out, const Int8Rows& in, size_t rows,
+  static void quantized_panels(const Outputs& out, const Int8Rows& in, size_t rows,
                                const unsigned char* w, size_t first, size_t stop) {
     const size_t bytes = Q::plane(in.groups) + in.groups * Q::kGroupBytes;
     size_t p = first;
     for (; p + P <= stop; p += P)
-      quantised_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
+      quantized_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
                               {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
     if constexpr (P > 1)
-      if (p < stop) quantised_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
+      if (p < stop) quantized_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
   }
   template <class Q>
-  static PHASOR_INLINE void linear_quantised(const Outputs& out, const Int8Rows& in, size_t rows,
+  static PHASOR_INLINE void linear_quantized(const Outputs& out, const Int8Rows& in, size_t rows,
                                              const void* w, size_t panels) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
     if constexpr (Q::kOneScale) {
       if (rows == 1)
-        quantised_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
+        quantized_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
       else
-        quantised_panels<Q, T::kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
+        quantized_panels<Q, T::kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
     } else if (T::kStream && rows == 1)
-      quantised_stream<Q>(out, in, bytes, panels);
+      quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)
-      quantised_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
+      quantized_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
     else
-      quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
+      quantized_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }
   template <class Q>
   static PHASOR_INLINE Int8Rows rows_of(const int8_t* xq, const float* xs, const int32_t* xsum,
@@ -430,7 +430,7 @@ struct Quantised {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    linear_quantised<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
+    linear_quantized<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
   }
 };
 
