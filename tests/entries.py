@@ -88,7 +88,7 @@ NOT_FOREIGN = {
     "tools/phasor/entry.py": "takes the places of closed standard streams",
     "tools/phasor/files.py": "the one way to open a file, by which the readers do",
     "tools/phasor/smoothing.py": "a scratch file of its own",
-    "tools/phasor/choice.py": "a scratch file of its own; a text by files.py, as moments has them",
+    "tools/phasor/auto_type.py": "a scratch file of its own; a text by files.py, as moments has it",
     "tools/phasor/plot.py": "arrays that the phasor program has just written",
     "tools/phasor/verify.py": "arrays that the phasor program has just written",
     "tools/phasor/vectors.py": "what the phasor program has just said",

@@ -10,13 +10,14 @@ from safetensors.numpy import save_file
 
 import torch_zip
 from phasor import convert
-from phasor.families import decoder, hf_config, hugging_face
+from phasor.families import decoder, hf_config
 from phasor.families.hf_decoders_more import BLOOM, FALCON
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from phasor.sources.hugging_face import directory as hugging_face
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
 CONFIG = {

@@ -10,12 +10,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from phasor import convert
-from phasor.families import hf_config, hugging_face
-from phasor.format import descriptor as D
 from phasor.errors import PhasorError
+from phasor.families import hf_config
+from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.program import run as run_program
 from phasor.reference.forward import Reference
+from phasor.sources.hugging_face import directory as hugging_face
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()

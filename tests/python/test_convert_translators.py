@@ -15,12 +15,12 @@ from safetensors.numpy import save_file
 import translators as T
 from phasor import convert
 from phasor.families import hf_encoder_decoders as H
-from phasor.families.side_tokenizers import Languages
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
-from phasor.tokenizers import tokenizer_json
+from phasor.sources.hugging_face import tokenizer_json
+from phasor.sources.hugging_face.side_tokenizers import Languages
 from phasor.tokenizers.section import read_section
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ctranslate2_model import LAYERS, WIDTH, WORDS, Model
 
+from ctranslate2_model import LAYERS, WIDTH, WORDS, Model
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -257,8 +257,8 @@ def said_flag(folder: Path, capsys, *flags: str) -> str:
 
 def test_every_truncation(tmp_path):
     """And bytes behind the last variable: an error of ours that names the file."""
-    from phasor.checkpoints import ctranslate2
     from phasor.errors import PhasorError
+    from phasor.sources.ctranslate2 import container as ctranslate2
 
     data = Model().bytes()
     path = tmp_path / "model.bin"

@@ -13,9 +13,9 @@ import test_llama2c
 
 from phasor import convert
 from phasor.errors import PhasorError
-from phasor.tokenizers import fairseq
+from phasor.sources.fairseq import dictionary as fairseq
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.section import id_count
-from phasor.tokenizers.tokenizer_json import build_hf_section
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()

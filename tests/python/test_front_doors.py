@@ -118,7 +118,7 @@ _SCRATCH = {
     "make/fuzz.py",
     "make/lock.py",
     "make/mutants.py",
-    "phasor/choice.py",
+    "phasor/auto_type.py",
     "phasor/smoothing.py",
 }
 

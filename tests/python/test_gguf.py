@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from phasor import convert  # noqa: E402
-from phasor.checkpoints import gguf as gguf_file  # noqa: E402
-from phasor.checkpoints.gguf import GGUF  # noqa: E402
-from phasor.families import gguf  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.format.layout import PhasorError  # noqa: E402
+from phasor.sources.gguf import architectures as gguf  # noqa: E402
+from phasor.sources.gguf import container as gguf_file  # noqa: E402
+from phasor.sources.gguf.container import GGUF  # noqa: E402
 
 WIDTH, HIDDEN, VOCABULARY, HEADS = 64, 96, 50, 4
 NUMBER = {name: number for number, (name, *_) in gguf_file.TYPES.items()}

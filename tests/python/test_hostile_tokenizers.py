@@ -20,13 +20,13 @@ from phasor.chat.instructions import Refused
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError, Problems, named, shown
 from phasor.families.hf_config import Config
-from phasor.families.lora import _is_end, _tokens
 from phasor.files import fits, parse_json
 from phasor.program import ProgramFailed
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section
+from phasor.sources.lora.adapter import _is_end, _tokens
 from phasor.tokenizers.charsmap import build_trie, map_bounds
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.tokenizer import build_sentencepiece_section
-from phasor.tokenizers.tokenizer_json import build_hf_section
 from translators import CONTROLS, proto
 
 SHARED = hostile.ROOT.parent / "shared" / "hostile" / "conv"

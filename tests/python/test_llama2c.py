@@ -18,10 +18,10 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import torch_zip  # noqa: E402
 from phasor import convert  # noqa: E402
-from phasor.families import llama2c  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
-from phasor.tokenizers.llama2c import read_tokenizer_bin  # noqa: E402
+from phasor.sources.llama2c import model as llama2c  # noqa: E402
+from phasor.sources.llama2c.tokenizer import read_tokenizer_bin  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "data" / "llama2c"

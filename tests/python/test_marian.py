@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 import translators
 from marian_model import LAYERS, ROWS, WIDTH, Model
-
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.tokenizers.marian import read_vocabulary
+from phasor.sources.marian.vocabulary import read_vocabulary
 from phasor.tokenizers.section import read_section
 
 

@@ -15,8 +15,8 @@ import translators as T
 from phasor import convert
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families import hf_encoder_decoders as H
-from phasor.families import hugging_face
 from phasor.format.layout import PhasorError
+from phasor.sources.hugging_face import directory as hugging_face
 from phasor.values import settings
 
 _OLD = settings("""

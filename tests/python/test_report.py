@@ -12,7 +12,7 @@ import test_gguf
 import test_llama2c
 from test_convert_hf import POSITIONS, WIDTH, Directory, linear
 
-from phasor import convert, coverage
+from phasor import convert, tensor_report
 from phasor.checkpoints.tensors import Checkpoint, Stored
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +32,8 @@ def bert(tmp_path):
 def rows_of(text: str) -> dict[str, dict[str, str]]:
     """The report's lines by their tensors; those of what the converter makes by their use."""
     first, head, *lines = text.splitlines()
-    assert tuple(head.split("\t")) == coverage.COLUMNS
-    rows = [dict(zip(coverage.COLUMNS, line.split("\t"), strict=True)) for line in lines]
+    assert tuple(head.split("\t")) == tensor_report.COLUMNS
+    rows = [dict(zip(tensor_report.COLUMNS, line.split("\t"), strict=True)) for line in lines]
     out = {row["use"] if row["tensor"] == "-" else row["tensor"]: row for row in rows}
     assert len(out) == len(rows) and " tensors" in first
     return out
@@ -167,7 +167,7 @@ def test_one_tensor_is_in_memory_at_a_time():
     tracemalloc.start()
     try:
         for name in checkpoint:
-            assert coverage.statistics(checkpoint.load(name)).zero_rows == rows
+            assert tensor_report.statistics(checkpoint.load(name)).zero_rows == rows
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

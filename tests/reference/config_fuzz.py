@@ -40,9 +40,9 @@ from phasor import convert
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
-from phasor.families.hugging_face import DECODERS
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
+from phasor.sources.hugging_face.directory import DECODERS
 
 TOLERANCE = 1e-5  # of the outputs' range
 NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()

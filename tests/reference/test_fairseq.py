@@ -16,9 +16,9 @@ from answers import newer_answers
 from test_tokenizer import Driver, driver  # noqa: F401
 from test_tokenizer_hf import golden, make_hf, random_texts
 
-from phasor.tokenizers import fairseq
+from phasor.sources.fairseq import dictionary as fairseq
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.models.word_bpe import from_dictionary
-from phasor.tokenizers.tokenizer_json import build_hf_section
 
 transformers = pytest.importorskip("transformers")
 

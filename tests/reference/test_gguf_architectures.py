@@ -20,10 +20,10 @@ pytest.importorskip("gguf")
 import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
-from phasor.families import gguf  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
+from phasor.sources.gguf import architectures as gguf  # noqa: E402
 
 IDS = np.random.default_rng(5).integers(0, gguf_models.VOCABULARY, 24).tolist()
 TOLERANCE = {D.SILU: 3e-6, D.GELU_TANH: 1e-3}  # of the largest range of a position's logits

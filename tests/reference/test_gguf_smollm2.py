@@ -24,10 +24,10 @@ import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
 from phasor.chat.template import find_gguf  # noqa: E402
-from phasor.checkpoints.gguf import GGUF  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
+from phasor.sources.gguf.container import GGUF  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 EXCERPT = 192  # tokens

@@ -15,8 +15,8 @@ sentencepiece = pytest.importorskip("sentencepiece")
 import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
-from phasor.families.gguf import read  # noqa: E402
-from phasor.tokenizers import gguf as tokenizers_gguf  # noqa: E402
+from phasor.sources.gguf.architectures import read  # noqa: E402
+from phasor.tokenizers import pieces as tokenizers_gguf  # noqa: E402
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",

@@ -12,11 +12,11 @@ gguf = pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
 from phasor import convert  # noqa: E402
-from phasor.checkpoints import gguf as gguf_file  # noqa: E402
-from phasor.checkpoints.gguf import GGUF, TYPES  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
+from phasor.sources.gguf import container as gguf_file  # noqa: E402
+from phasor.sources.gguf.container import GGUF, TYPES  # noqa: E402
 
 Q = gguf.GGMLQuantizationType
 

@@ -18,8 +18,8 @@ from test_tokenizer_listed import train
 from transformers.models.m2m_100 import tokenization_m2m_100
 
 from phasor import convert
-from phasor.families.side_tokenizers import Languages
 from phasor.format.layout import F32
+from phasor.sources.hugging_face.side_tokenizers import Languages
 
 SCORE, NEW, WIDTH, BEAMS = 1e-4, 8, 32, 3
 LANGUAGES = {

@@ -141,7 +141,7 @@ def newer(tmp_path_factory) -> dict[str, list[list[int]]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_ids_are_those_of_both_versions(name, newer, tmp_path, monkeypatch):
-    from phasor.tokenizers import tokenizer_json as hf
+    from phasor.sources.hugging_face import tokenizer_json as hf
 
     made, config, versions = CASES[name]
     written(tmp_path, made, config)
@@ -170,7 +170,7 @@ def test_the_ids_are_those_of_both_versions(name, newer, tmp_path, monkeypatch):
     ],
 )
 def test_what_is_refused(made, config, line, tmp_path):
-    from phasor.tokenizers import tokenizer_json as hf
+    from phasor.sources.hugging_face import tokenizer_json as hf
     from phasor.tokenizers.section import TokenizerError
 
     with pytest.raises(TokenizerError, match=line):

@@ -24,17 +24,17 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers
 
 import make_hf  # noqa: E402
 import make_unicode  # noqa: E402
-from sample import part  # noqa: E402
 from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
 
 import make as golden  # noqa: E402
+from phasor.sources.hugging_face import tokenizer_json as hf  # noqa: E402
 from phasor.tokenizers import charsmap, unicode  # noqa: E402
 from phasor.tokenizers import section as pt  # noqa: E402
-from phasor.tokenizers import tokenizer_json as hf  # noqa: E402
 from phasor.tokenizers.models.byte_bpe import ALPHABET  # noqa: E402
 from phasor.tokenizers.models.metaspace import BREAKS  # noqa: E402
 from phasor.tokenizers.models.wordpiece import BertNormalizer  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
+from sample import part  # noqa: E402
 
 os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
 

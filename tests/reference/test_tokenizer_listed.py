@@ -13,9 +13,8 @@ import pytest
 from answers import newer_answers
 from test_tokenizer import DATA, Driver, driver  # noqa: F401
 
-from phasor.families import side_tokenizers
-from phasor.tokenizers import listed, numbered, tokenizer_json
-
+from phasor.sources.hugging_face import numbered, side_tokenizers, tokenizer_json
+from phasor.tokenizers import listed
 
 sentencepiece = pytest.importorskip("sentencepiece")
 tokenizers = pytest.importorskip("tokenizers")

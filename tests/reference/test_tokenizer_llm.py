@@ -29,9 +29,10 @@ from test_tokenizer_hf import (
     random_texts,
 )
 
-from phasor.tokenizers import gguf, unicode
+from phasor.sources.hugging_face import tokenizer_json as hf
+from phasor.tokenizers import pieces as gguf
 from phasor.tokenizers import section as pt
-from phasor.tokenizers import tokenizer_json as hf
+from phasor.tokenizers import unicode
 from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, SEED_REGEX
 from phasor.tokenizers.sentencepiece import read_model_proto

@@ -17,7 +17,7 @@ import transformers
 from answers import newer_answers
 
 from phasor import convert
-from phasor.tokenizers import tokenizer_json
+from phasor.sources.hugging_face import tokenizer_json
 
 TEXTS = {
     "plain": "a town of people",

@@ -33,10 +33,13 @@ import tokenizers  # noqa: E402
 import transformers  # noqa: E402
 
 from phasor.errors import PhasorError  # noqa: E402
-from phasor.families import side_tokenizers  # noqa: E402
-from phasor.tokenizers import characters, listed, numbered  # noqa: E402
+from phasor.sources.hugging_face import (
+    numbered,  # noqa: E402
+    side_tokenizers,  # noqa: E402
+)
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section  # noqa: E402
+from phasor.tokenizers import characters, listed  # noqa: E402
 from phasor.tokenizers.tokenizer import build_sentencepiece_section  # noqa: E402
-from phasor.tokenizers.tokenizer_json import build_hf_section  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "tokenizers.md"
 START, END = "<!-- table: make tokenizers -->\n", "<!-- end -->"

@@ -1,5 +1,5 @@
 """Small random models as GGUF files, written by the gguf package, for every architecture that
-tools/phasor/families/gguf.py has."""
+tools/phasor/sources/gguf/architectures.py has."""
 
 from __future__ import annotations
 

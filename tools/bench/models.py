@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.gguf import TYPES as BLOCKS
 from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import Quantized, Weights, write_model
+from phasor.sources.gguf.container import TYPES as BLOCKS
 
 
 class Llama(NamedTuple):

@@ -9,7 +9,7 @@ SOURCE is one of
     a Hugging Face directory     config.json, weights, tokenizer: it says everything itself
     a PyTorch state_dict         .pt, .pth, .bin (no code in it is run), or safetensors; what its
                                  weights cannot say stands in a small TOML beside it (SOURCE with
-                                 .toml, or --describe; phasor/families/description.py has the keys)
+                                 .toml, or --describe; docs/convert.md has the keys)
     a file of llama2.c           which lacks only its tokenizer
     a GGUF file
 
@@ -31,23 +31,17 @@ from typing import Callable, Iterator, Sequence
 
 import numpy as np
 
-from phasor import coverage
 from phasor import expect as expected_outputs
-from phasor import mistaken
+from phasor import mistaken, tensor_report
 from phasor import vectors as V
+from phasor.auto_type import AUTO, pick
 from phasor.chat import template as chat_template
-from phasor.choice import AUTO, pick
 from phasor.checkpoints.checkpoint import is_weights, open_checkpoint
-from phasor.checkpoints.gguf import is_gguf
 from phasor.checkpoints.pickles import no_storage, unpickle
 from phasor.entry import front_door, say
 from phasor.errors import Problems, named
-from phasor.families import ctranslate2, encoder_decoder, gguf, hugging_face, llama2c, marian
-from phasor.families import side_tokenizers, state_dict
-from phasor.families.description import Description, read_description
-from phasor.families.embedder import Judge
+from phasor.families import encoder_decoder
 from phasor.families.model import Model
-from phasor.families.side_tokenizers import Languages
 from phasor.files import check_output, open_regular, parse_json, read_bytes, replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -65,8 +59,21 @@ from phasor.format.layout import PhasorError
 from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
-from phasor.tokenizers import characters, fairseq, tiktoken, tokenizer, tokenizer_json
-from phasor.tokenizers import marian as marian_vocabulary
+from phasor.sources.ctranslate2 import translator as ctranslate2
+from phasor.sources.fairseq import dictionary as fairseq
+from phasor.sources.gguf import architectures as gguf
+from phasor.sources.gguf.container import is_gguf
+from phasor.sources.hugging_face import directory as hugging_face
+from phasor.sources.hugging_face import side_tokenizers, tokenizer_json
+from phasor.sources.hugging_face.side_tokenizers import Languages
+from phasor.sources.llama2c import model as llama2c
+from phasor.sources.llama2c.tokenizer import build_llama2c_section
+from phasor.sources.marian import translator as marian
+from phasor.sources.marian import vocabulary as marian_vocabulary
+from phasor.sources.sentence_transformers.embedder import Judge
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import Description, read_description
+from phasor.tokenizers import characters, tiktoken, tokenizer
 from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import contradiction, id_count
 
@@ -107,7 +114,7 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
         if path.suffix in (".model", ".spm"):
             return tokenizer.build_sentencepiece_section(data)
         if path.suffix == ".bin":
-            return tokenizer.build_llama2c_section(data)
+            return build_llama2c_section(data)
         if path.suffix == ".tiktoken":
             return tiktoken.from_tiktoken(data, path)
         if path.name.endswith(_TEKKEN):
@@ -465,7 +472,7 @@ def convert(
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
     that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
-    the type and the smoothing are chosen (choice.py), by a text where one is given. expect: the
+    the type and the smoothing are chosen (auto_type.py), by a text where one is given. expect: the
     user's own model's outputs (expect.py).
     """
     problems = model.problems()
@@ -658,15 +665,15 @@ def check_report(args: argparse.Namespace) -> None:
 
 
 def write_report(model: Model, path: Path | None) -> None:
-    """Every tensor of the source (coverage.py), on standard output or into a file."""
+    """Every tensor of the source (tensor_report.py), on standard output or into a file."""
     if path is None:
         return
     if path == _PRINTED:
-        for line in coverage.lines(model):
+        for line in tensor_report.lines(model):
             print(line)
         return
     with replacing(path) as file:
-        for line in coverage.lines(model):
+        for line in tensor_report.lines(model):
             file.write(f"{line}\n".encode("utf-8"))
 
 

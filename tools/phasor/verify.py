@@ -28,8 +28,6 @@ from phasor import vectors as V
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
 from phasor.families import names as N
-from phasor.families import state_dict
-from phasor.families.description import KEYS, Description, read_description
 from phasor.files import open_regular, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -37,6 +35,8 @@ from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.program import find_phasor, ids_text, printed_ids, run
 from phasor.reference.forward import Reference, parse_ids
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import KEYS, Description, read_description
 
 F32_BOUND = 1e-4  # of the logits' range (issue: "What it must show")
 CONVERSION_BOUND = 1e-6  # f32: the file's scales and epsilons are f32

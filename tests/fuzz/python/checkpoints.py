@@ -28,10 +28,10 @@ import torch_legacy
 import torch_zip
 from phasor import convert
 from phasor import vectors as V
-from phasor.checkpoints import gguf as gguf_file
-from phasor.families import llama2c
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
+from phasor.sources.gguf import container as gguf_file
+from phasor.sources.llama2c import model as llama2c
 
 DTYPES = (
     *("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "f4", ""),

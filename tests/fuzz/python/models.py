@@ -12,10 +12,11 @@ import numpy as np
 
 import translators
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
-from phasor.families import decoder, encoder_decoder, hugging_face, joined
+from phasor.families import decoder, encoder_decoder, joined
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
 from phasor.families.hf_config import Config
+from phasor.sources.hugging_face import directory as hugging_face
 
 ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS = 24, 16, 2, 24, 2, 16
 _SIZES = {

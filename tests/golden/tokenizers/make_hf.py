@@ -272,7 +272,7 @@ TRAINERS = {
 
 
 def make_models() -> None:
-    from phasor.tokenizers.tokenizer_json import build_hf_section
+    from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 
     for name in sys.argv[2:] or TRAINERS:
         train = TRAINERS[name]

@@ -15,22 +15,23 @@ ROOT = Path(__file__).resolve().parents[3]
 for folder in ("tools", "tests", "tests/support", "tests/python"):
     sys.path.insert(0, str(ROOT / folder))
 
+import test_gguf  # noqa: E402
+import test_llama2c  # noqa: E402
+from safetensors.numpy import save_file  # noqa: E402
+
 import chat_model  # noqa: E402
 import ctranslate2_model  # noqa: E402
 import marian_model  # noqa: E402
-import tekken_model  # noqa: E402
 import random_models  # noqa: E402
-import test_gguf  # noqa: E402
-import test_llama2c  # noqa: E402
+import tekken_model  # noqa: E402
 import torch_legacy  # noqa: E402
 import translators  # noqa: E402
-from phasor.checkpoints.checkpoint import open_checkpoint  # noqa: E402
 from phasor import vectors as V  # noqa: E402
-from phasor.families import llama2c  # noqa: E402
-from phasor.reference.forward import Reference  # noqa: E402
+from phasor.checkpoints.checkpoint import open_checkpoint  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
-from safetensors.numpy import save_file  # noqa: E402
+from phasor.reference.forward import Reference  # noqa: E402
+from phasor.sources.llama2c import model as llama2c  # noqa: E402
 
 MODELS = {
     "lm": "tiny-lm-f32",

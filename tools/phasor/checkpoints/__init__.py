@@ -1,1 +1,1 @@
-"""Readers of checkpoints: PyTorch, safetensors, GGUF."""
+"""Containers that many programs write: files of PyTorch, safetensors, NumPy."""

@@ -1,6 +1,2 @@
-"""Families of checkpoints. A family turns a source into a `Model`: a descriptor, and where each
-tensor's values come from.
-
-To add one, write a module with `read(…) -> Model` and let `convert.py` choose it; nothing else
-changes.
-"""
+"""Families of checkpoints: what somebody's library calls a model's fields and tensors becomes a
+`Model`, a descriptor and where each tensor's values come from."""

@@ -11,13 +11,14 @@ from typing import Any, Callable, Mapping
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, printable, shown
-from phasor.families import generation, state_dict
-from phasor.families.description import parse_description
+from phasor.families import generation
 from phasor.families.heads import labels_of, scores_of
 from phasor.families.hf_config import ACTIVATIONS, Config
 from phasor.families.model import BUFFER, Model, Part, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import parse_description
 from phasor.values import words
 
 STACKS = ("encoder", "decoder")

@@ -16,8 +16,8 @@ from typing import Any, Iterable, NamedTuple
 
 from phasor.errors import shown
 from phasor.files import parse_object
-from phasor.tokenizers.gguf import build_bpe_section
 from phasor.tokenizers.models.byte_bpe import ALPHABET
+from phasor.tokenizers.pieces import build_bpe_section
 from phasor.tokenizers.pre_tokenizers import TEKKEN_REGEX
 from phasor.tokenizers.section import CONTROL, NORMAL, TokenizerError
 from phasor.values import is_whole
@@ -27,7 +27,7 @@ _LETTERS = {byte: letter for letter, byte in ALPHABET.items()}
 
 
 class Encoding(NamedTuple):
-    """How a text is cut (gguf.py's PRE_TOKENIZERS), and the special tokens by their ids."""
+    """How a text is cut (pieces.py's PRE_TOKENIZERS), and the special tokens by their ids."""
 
     pre: str
     special: dict[str, int]

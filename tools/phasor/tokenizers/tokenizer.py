@@ -5,8 +5,8 @@ TOKENIZER).
 the engine reads in place. What would change the ids and is not understood is refused by name, never
 ignored.
 
-Command line: python -m phasor.tokenizers.tokenizer MODEL -o SECTION   (MODEL: a .model file,
-    llama2.c's tokenizer.bin, or a .txt list, a word a line)
+Command line: python -m phasor.tokenizers.tokenizer MODEL -o SECTION   (MODEL: a .model file, or a
+    .txt list, a word a line)
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from phasor.entry import front_door
 from phasor.errors import named
 from phasor.files import check_output, read_bytes, read_text, replacing
 from phasor.format.layout import PhasorError
-from phasor.tokenizers.llama2c import read_tokenizer_bin
 from phasor.tokenizers.models import MODELS
 from phasor.tokenizers.models.word_list import build_wordlist_section
 from phasor.tokenizers.section import TokenizerError
@@ -33,12 +32,6 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     fields, and damage.
     """
     return build_proto_section(read_model_proto(model_bytes))
-
-
-def build_llama2c_section(data: bytes) -> bytes:
-    """Builds the section for llama2.c's tokenizer.bin: that of the .model that it was exported
-    from. TokenizerError for damage, and for another file."""
-    return build_proto_section(read_tokenizer_bin(data))
 
 
 def build_proto_section(proto: dict) -> bytes:
@@ -60,9 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Builds a tokenizer section from a SentencePiece model or a word list."
     )
-    parser.add_argument(
-        "model", help="a SentencePiece .model, llama2.c's .bin, or a .txt file with a word a line"
-    )
+    parser.add_argument("model", help="a SentencePiece .model, or a .txt file with a word a line")
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--unknown", type=int, help="id of the unknown word of a list")
     args = parser.parse_args()
@@ -70,8 +61,6 @@ def main() -> int:
     try:
         if args.model.endswith(".txt"):
             section = build_wordlist_section(read_text(args.model).splitlines(), args.unknown)
-        elif args.model.endswith(".bin"):
-            section = build_llama2c_section(read_bytes(args.model))
         else:
             section = build_sentencepiece_section(read_bytes(args.model))
     except PhasorError as error:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Stored
 from phasor.errors import printable, shown
-from phasor.families import late
 from phasor.families.hf_config import Config
 from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
+from phasor.sources.sentence_transformers import late
 from phasor.values import is_number, is_whole, words
 
 _POOLINGS = {

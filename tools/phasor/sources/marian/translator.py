@@ -7,18 +7,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-
 from phasor.checkpoints import npz
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, shown
-from phasor.families import state_dict
-from phasor.families.ctranslate2 import lengthen
-from phasor.families.description import parse_description
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
 from phasor.files import open_regular
 from phasor.format import descriptor as D
-from phasor.tokenizers.marian import END, UNKNOWN
+from phasor.sources.ctranslate2.translator import lengthen
+from phasor.sources.marian.vocabulary import END, UNKNOWN
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import parse_description
 from phasor.values import settings, words
 
 OPTIONS = "special:model.yml"

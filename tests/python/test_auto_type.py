@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
 import make_models as M
 
-from phasor import choice, convert
-from phasor.choice import FORMS, Form
+from phasor import auto_type, convert
+from phasor.auto_type import FORMS, Form
 from phasor.errors import PhasorError
 from phasor.families.model import Model
 from phasor.format import descriptor as D
@@ -43,17 +43,17 @@ def measured(*values: float) -> dict[Form, float]:
     ],
 )
 def test_the_simplest_form_that_is_good_enough(values: tuple[float, ...], taken: int) -> None:
-    assert choice.choose(measured(*values), Q8) == FORMS[taken]
+    assert auto_type.choose(measured(*values), Q8) == FORMS[taken]
 
 
 def test_no_form_that_is_finite() -> None:
     with pytest.raises(PhasorError, match="every form of q8r computes values that are not finite"):
-        choice.choose(measured(*[np.inf] * 4, 1.0), Q8)
+        auto_type.choose(measured(*[np.inf] * 4, 1.0), Q8)
 
 
 def test_the_lines_say_why_and_recommend_q8_where_it_stays_better() -> None:
     found = measured(0.036, 0.022, 0.0056, 0.006, 0.0038)
-    lines = choice.reasons(found, FORMS[2], Q8, 50, "the ids of the test vectors")
+    lines = auto_type.reasons(found, FORMS[2], Q8, 50, "the ids of the test vectors")
     assert lines == [
         "q8r-auto: differences from the exact weights over 50 rows of the ids of the test vectors: "
         "q8r 0.036, q8r, smoothing 0.022, q8rh 0.0056, q8rh, smoothing 0.006, q8 0.0038",
@@ -61,9 +61,9 @@ def test_the_lines_say_why_and_recommend_q8_where_it_stays_better() -> None:
         "q8r-auto: q8 stays better, 1.5 times as near: prefer --type q8 unless many rows at once "
         "are what matters (encoders, batches, long prompts)",
     ]
-    lines = choice.reasons(measured(1, 2, 3, 4, 1), FORMS[0], Q8, 50, "t.txt")
+    lines = auto_type.reasons(measured(1, 2, 3, 4, 1), FORMS[0], Q8, 50, "t.txt")
     assert len(lines) == 2 and lines[1].endswith("q8r: the simplest form that is no worse than q8")
-    assert len(choice.reasons(measured(5, 4, 3, 1.25, 1), FORMS[3], Q8, 50, "t.txt")) == 2
+    assert len(auto_type.reasons(measured(5, 4, 3, 1.25, 1), FORMS[3], Q8, 50, "t.txt")) == 2
 
 
 def test_the_differences_are_divergences_and_cosines() -> None:
@@ -71,13 +71,13 @@ def test_the_differences_are_divergences_and_cosines() -> None:
     a, b = rng.normal(size=(2, 7, 11))
     p, q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (a, b))
     for output in (D.LOGITS, D.CLASSES):
-        got = choice.difference(a, b, output)
+        got = auto_type.difference(a, b, output)
         assert np.isclose(got, (p * np.log(p / q)).sum(axis=1).mean(), rtol=1e-12)
     cosines = [x @ y / np.sqrt(x @ x * (y @ y)) for x, y in zip(a, b)]
-    assert np.isclose(choice.difference(a, b, D.POOLED), 1 - np.mean(cosines), rtol=1e-12)
-    assert choice.difference(a, 3 * a, D.HIDDEN) < 1e-12
+    assert np.isclose(auto_type.difference(a, b, D.POOLED), 1 - np.mean(cosines), rtol=1e-12)
+    assert auto_type.difference(a, 3 * a, D.HIDDEN) < 1e-12
     b[3, 2] = np.nan
-    assert choice.difference(a, b, D.LOGITS) == np.inf
+    assert auto_type.difference(a, b, D.LOGITS) == np.inf
 
 
 def test_channels_that_are_large_are_met() -> None:
@@ -87,7 +87,7 @@ def test_channels_that_are_large_are_met() -> None:
     descriptor = D.with_defaults(M.MODELS[name][0]())
     values = test_smoothing.with_outliers(name, descriptor)
     model = Model(descriptor, None, values={slot.key: values(slot) for slot in R.slots(descriptor)})
-    picked = choice.pick(model, {}, None)
+    picked = auto_type.pick(model, {}, None)
     plain, smooth, rotated, both, q8 = picked.found.values()
     assert max(smooth, both, q8) < plain / 4 and rotated < plain  # blocks of 4 here
     assert picked.smoothed is not None
@@ -107,7 +107,7 @@ def test_the_file_is_what_the_chosen_flags_make(
     for more in ((), ("--output-type", "q8")):
         auto = small(tmp_path, "auto.phasor", "--type", "q8r-auto", *more)
         said = capsys.readouterr().err
-        chosen = next(form for form in FORMS if f"q8r-auto: {choice._name(form)}: the" in said)
+        chosen = next(form for form in FORMS if f"q8r-auto: {auto_type._name(form)}: the" in said)
         flags = ("--type", L.TYPES[chosen.kind], *more, *["--smooth"] * chosen.smooth)
         assert auto.read_bytes() == small(tmp_path, "same.phasor", *flags).read_bytes()
         again = small(tmp_path, "again.phasor", "--type", "q8r-auto", *more)

@@ -17,36 +17,28 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
-from phasor.families import (
-    decoder,
-    embedder,
-    encoder_decoder,
-    generation,
-    joined,
-    late,
-    lora,
-    packed,
-    sentence,
-    static,
-)
+from phasor.families import decoder, encoder_decoder, generation, joined
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
+from phasor.families.hf_deberta import FAMILIES as DEBERTA
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
 from phasor.families.hf_decoders_newer import NEWER_ONES
 from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
-from phasor.families.hf_deberta import FAMILIES as DEBERTA
 from phasor.families.hf_encoders import FAMILIES as ENCODERS
 from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
 from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
-from phasor.families.side_tokenizers import configuration
 from phasor.files import read_bytes, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.tokenizers import tokenizer_json
+from phasor.sources.hugging_face import packed, tokenizer_json
+from phasor.sources.hugging_face.side_tokenizers import configuration
+from phasor.sources.lora import adapter as lora
+from phasor.sources.sentence_transformers import embedder, late, static
+from phasor.sources.sentence_transformers import modules as sentence
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from phasor.tokenizers.section import BYTE, CONTROL, NORMAL, UNKNOWN, TokenizerError
+from phasor.tokenizers.tokenizer import build_proto_section
 
 _PIECE = struct.Struct("<fi")
 _CONTROLS = {b"\n<s>\n": b"<s>", b"\n</s>\n": b"</s>"}
@@ -63,3 +64,9 @@ def _piece(id_: int, text: bytes, score: float) -> tuple[bytes, float, int]:
             f"not llama2.c's tokenizer: piece {id_} is {text[:40]!r}, expected {_FIRST[id_]!r}"
         )
     return _CONTROLS.get(text, text), score, (UNKNOWN, CONTROL, CONTROL)[id_] if id_ < 3 else BYTE
+
+
+def build_llama2c_section(data: bytes) -> bytes:
+    """Builds the section for llama2.c's tokenizer.bin: that of the .model that it was exported
+    from. TokenizerError for damage, and for another file."""
+    return build_proto_section(read_tokenizer_bin(data))

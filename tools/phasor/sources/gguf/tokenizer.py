@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from phasor.checkpoints.gguf import GGUF
 from phasor.errors import shown
 from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
-from phasor.tokenizers import gguf
+from phasor.sources.gguf.container import GGUF
+from phasor.tokenizers import pieces as gguf
 from phasor.tokenizers.section import TokenizerError
 from phasor.values import is_whole, words
 

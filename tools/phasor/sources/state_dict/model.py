@@ -14,7 +14,6 @@ from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import Problems, printable
 from phasor.families import names as N
 from phasor.families import nearest
-from phasor.families.description import CHOICES, Description, scale_of
 from phasor.families.model import INPUTS, ROLES, Model, Part, same_sides, shape_of
 from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.files import fits
@@ -22,6 +21,7 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import sinusoid
+from phasor.sources.state_dict.description import CHOICES, Description, scale_of
 from phasor.values import words
 
 _TEXTS = words("name author license credit origin")

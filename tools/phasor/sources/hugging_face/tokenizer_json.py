@@ -18,12 +18,12 @@ from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
-from phasor.tokenizers.added import added_tokens, configuration, joined_tokens
+from phasor.sources.fairseq import dictionary as fairseq
+from phasor.sources.hugging_face.added import added_tokens, configuration, joined_tokens
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps, types_of
-from phasor.tokenizers import fairseq
 from phasor.tokenizers.models import MODELS
-from phasor.tokenizers.models.word_bpe import Words
 from phasor.tokenizers.models.byte_bpe import ALPHABET
+from phasor.tokenizers.models.word_bpe import Words
 from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.vocabulary import Vocabulary, special_token

@@ -13,7 +13,8 @@ from phasor.errors import PhasorError, printable, shown
 from phasor.files import parse_json, read_bytes, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from phasor.tokenizers import added, listed, numbered, tokenizer_json
+from phasor.sources.hugging_face import added, numbered, tokenizer_json
+from phasor.tokenizers import listed
 from phasor.tokenizers.section import id_count
 from phasor.values import words
 

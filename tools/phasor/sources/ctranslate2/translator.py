@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints import ctranslate2
-from phasor.checkpoints.ctranslate2 import Variables, scalar
 from phasor.checkpoints.packed import Grid, Integers
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
 from phasor.errors import PhasorError, named, printable
-from phasor.families import state_dict
-from phasor.families.description import parse_description
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
 from phasor.files import read_text, read_value
 from phasor.format import descriptor as D
+from phasor.sources.ctranslate2 import container as ctranslate2
+from phasor.sources.ctranslate2.container import Variables, scalar
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import parse_description
 from phasor.tokenizers.listed import Listed, listed_section
 from phasor.tokenizers.models.word_list import build_wordlist_section
 from phasor.values import settings, words

@@ -1,5 +1,5 @@
 """GGUF as a source: metadata becomes a descriptor, tensors are taken as they lie
-(tools/phasor/checkpoints/gguf.py reads the container).
+(tools/phasor/sources/gguf/container.py reads the container).
 
 An architecture is a row of ARCHITECTURES: what llama.cpp computes for it, of which the metadata has
 the sizes. A key under the architecture's prefix that nobody asked for stops the conversion with its
@@ -18,11 +18,9 @@ from typing import Any, Callable
 
 import numpy as np
 
-from phasor.checkpoints.gguf import GGUF, Tensor, Type
 from phasor.checkpoints.tensors import Shape
 from phasor.errors import named, printable, shown
 from phasor.families.fields import Fields
-from phasor.families.gguf_tokenizer import Vocabulary
 from phasor.families.model import Model, Part, described, shared_kinds, single
 from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
@@ -31,6 +29,8 @@ from phasor.format import tensors as R
 from phasor.format.file import Quantized, Weights
 from phasor.format.layout import VECTOR, PhasorError
 from phasor.positions import alibi_slopes
+from phasor.sources.gguf.container import GGUF, Tensor, Type
+from phasor.sources.gguf.tokenizer import Vocabulary
 from phasor.values import is_whole, settings, table, words
 
 # Keys that say nothing about the arithmetic, under the prefix of an architecture.

@@ -1,0 +1,1 @@
+"""Checkpoints of Marian: an .npz with its vocabularies."""

@@ -1,0 +1,1 @@
+"""A state_dict with a description."""
