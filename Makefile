@@ -250,7 +250,7 @@ LEVEL_SRC := $(call level_sources,$(LEVELS))
 # In the order of names, whatever the folder's: it is the order of the library's members.
 PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
-CLI_SRC   := $(sort $(wildcard src/cli/*.cpp))
+CLI_SRC   := $(sort $(wildcard src/cli/*.cpp src/cli/*/*.cpp))
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
@@ -330,7 +330,7 @@ $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 $(CLI_OUT)/obj/src/cli/%.o: src/cli/%.cpp $(CLI_OUT)/flags.cli
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(CLI_OUT)/obj/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
+$(CLI_OUT)/obj/src/cli/host/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@

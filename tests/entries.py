@@ -34,14 +34,14 @@ LIBRARY = {
 
 # Source of src/cli that takes a stranger's file, line or argument: fuzz targets, test.
 PROGRAM = {
-    "args": ("arguments", "tests/python/test_cli.py"),
-    "input": ("input", "tests/python/test_cli.py"),
-    "text": ("input", "tests/python/test_outside.py"),
-    "file": ("file", "tests/python/test_outside.py"),
-    "mapping": ("file", "tests/cpp/test_mapping.cpp"),
-    "npy": ("npy", "tests/python/test_outside.py"),
-    "shortlist": ("shortlist", "tests/python/test_shortlist.py"),
-    "json": ("json", "tests/python/test_cli.py"),
+    "options/args": ("arguments", "tests/python/test_cli.py"),
+    "io/input": ("input", "tests/python/test_cli.py"),
+    "io/text": ("input", "tests/python/test_outside.py"),
+    "io/file": ("file", "tests/python/test_outside.py"),
+    "host/mapping": ("file", "tests/cpp/test_mapping.cpp"),
+    "io/npy": ("npy", "tests/python/test_outside.py"),
+    "io/shortlist": ("shortlist", "tests/python/test_shortlist.py"),
+    "io/json": ("json", "tests/python/test_cli.py"),
 }
 
 # Reader of tests/fuzz/python/readers.py, which has its modules: test with hostile examples, and
@@ -80,11 +80,11 @@ CONVERTER = {
 
 # What looks like a reader and is none: source or module, and why.
 NOT_FOREIGN = {
-    "src/cli/encoder.cpp": "its read() takes a line apart that text.cpp has read",
-    "src/cli/classify.cpp": "its query is read as a text is, by encoder.cpp",
-    "src/cli/ending.cpp": "takes the places of closed standard streams",
-    "src/cli/machine.cpp": "reads what the system says of this process",
-    "src/cli/memory.cpp": "maps memory that is no file",
+    "src/cli/encoding/encoder.cpp": "its read() takes a line apart that text.cpp has read",
+    "src/cli/commands/classify.cpp": "its query is read as a text is, by encoder.cpp",
+    "src/cli/host/ending.cpp": "takes the places of closed standard streams",
+    "src/cli/host/machine.cpp": "reads what the system says of this process",
+    "src/cli/host/memory.cpp": "maps memory that is no file",
     "tools/phasor/entry.py": "takes the places of closed standard streams",
     "tools/phasor/files.py": "the one way to open a file, by which the readers do",
     "tools/phasor/smoothing.py": "a scratch file of its own",

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "../../include/phasor.h"
-#include "commands.h"
-#include "file.h"
-#include "text.h"
+#include "commands/commands.h"
+#include "io/file.h"
+#include "io/text.h"
 
 namespace {
 

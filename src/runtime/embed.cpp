@@ -4,7 +4,7 @@
 #include "observe.h"
 #include "positions.h"
 #include "rows.h"
-#include "steps.h"
+#include "sub_layer.h"
 
 namespace phasor {
 namespace {

@@ -8,7 +8,7 @@
 #include "observe.h"
 #include "output.h"
 #include "rows.h"
-#include "steps.h"
+#include "sub_layer.h"
 
 namespace phasor {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "observe.h"
 #include "rows.h"
-#include "steps.h"
+#include "sub_layer.h"
 
 namespace phasor {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench_file.h"
-#include "cli/pool.h"
+#include "cli/host/pool.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // What the benchmarks' drivers share: the clock, errors, and a weight file and blocks of memory as
-// the program has them (src/cli/memory.h), kept until the process ends.
+// the program has them (src/cli/host/memory.h), kept until the process ends.
 #pragma once
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@
 #include <fstream>
 #include <string>
 
-#include "cli/memory.h"
+#include "cli/host/memory.h"
 
 namespace bench {
 

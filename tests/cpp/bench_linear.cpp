@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pool.h"
+#include "cli/host/pool.h"
 #include "kernels/kernels.h"
 
 using namespace phasor;

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "bench_file.h"
-#include "cli/pool.h"
+#include "cli/host/pool.h"
 #include "items.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "../../src/cli/exponential.h"
+#include "../../src/cli/engine/exponential.h"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "../../src/cli/mapping.h"
-#include "../../src/cli/memory.h"
+#include "../../src/cli/host/mapping.h"
+#include "../../src/cli/host/memory.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../src/cli/pool.h"
+#include "../../src/cli/host/pool.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Sentences of texts (src/cli/sentences.cpp) are those that Perl's \b{sb} finds:
+// Sentences of texts (src/cli/generation/sentences.cpp) are those that Perl's \b{sb} finds:
 // tests/golden/sentences.txt, by make_sentences.py.
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/sentences.h"
+#include "cli/generation/sentences.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "capture.h"
-#include "cli/args.h"
+#include "cli/options/args.h"
 
 namespace fuzz {
 namespace {

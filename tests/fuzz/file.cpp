@@ -1,6 +1,6 @@
 // Files of any bytes, mapped and copied: the bytes are the file's in every way of reading, or one
 // line says what is wrong. Their weight files' tables say what becomes the program's own.
-#include "cli/file.h"
+#include "cli/io/file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

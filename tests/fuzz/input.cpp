@@ -1,6 +1,6 @@
 // Standard input of any bytes, as lines, as one text, as lists of ids: the lines are the bytes, no
 // more and no less; a list is ids, or an error with a line.
-#include "cli/input.h"
+#include "cli/io/input.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // JSON of any names, texts and numbers, nested as the program nests it: it is JSON, in UTF-8, on
 // one line; a text in it is the text that went in.
-#include "cli/json.h"
+#include "cli/io/json.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Arrays in NumPy's format: a stranger's bytes are refused with a reason or are as many values as
 // their shape says; what the program writes is what it reads.
-#include "cli/npy.h"
+#include "cli/io/npy.h"
 
 #include <algorithm>
 

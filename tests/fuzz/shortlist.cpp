@@ -1,6 +1,6 @@
 // Vocabulary shortlists: a stranger's file is refused with one line, or marks tokens of the
 // vocabulary, among them what every source has; the same whatever the order of the lines.
-#include "cli/shortlist.h"
+#include "cli/io/shortlist.h"
 
 #include "support.h"
 

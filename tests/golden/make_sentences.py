@@ -1,6 +1,7 @@
-"""Writes src/cli/sentence_table.h, the classes of code points by which a text is cut into sentences
-(Unicode, annex 29), and tests/golden/sentences.txt, texts that Perl has cut. Both come from Perl's
-own tables and its \\b{sb} (5.36, Unicode 14.0.0 were used). From the repository's root:
+"""Writes src/cli/generation/sentence_table.h, the classes of code points by which a text is cut
+into sentences (Unicode, annex 29), and tests/golden/sentences.txt, texts that Perl has cut. Both
+come from Perl's own tables and its \\b{sb} (5.36, Unicode 14.0.0 were used). From the repository's
+root:
 
     python tests/golden/make_sentences.py
 """
@@ -114,7 +115,7 @@ def texts(of: dict[int, int], count: int) -> list[list[int]]:
 
 def main() -> None:
     of = {int(c): int(i) for c, i in (line.split() for line in perl(VALUES))}
-    (ROOT / "src/cli/sentence_table.h").write_text(table(of))
+    (ROOT / "src/cli/generation/sentence_table.h").write_text(table(of))
     made = texts(of, 500)
     given = "".join(" ".join(f"{c:x}" for c in text) + "\n" for text in made)
     cut = perl(CUT, given)

@@ -994,7 +994,7 @@ def test_bench_refuses_what_does_not_fit():
 
 def test_the_program_needs_the_c_library_alone():
     """docs/decisions/no-cxx-library.md: what the headers of the C++ library call is in
-    src/cli/runtime.cpp, or is not used; a program with musl has no such library at all."""
+    src/cli/host/cxx_library.cpp, or is not used; a program with musl has no such library at all."""
     if shutil.which("readelf") is None:
         pytest.skip("readelf is not there (binutils)")
     with open(PHASOR, "rb") as file:

@@ -207,9 +207,9 @@ bench-board-write: $(BM_HOSTED)/count_kernels.elf $(COUNT_PLUGIN)
 BM_CHECK = python3 $(BM_DIR)/check_image.py $(BOARD) $(BM_OUT)/$i.elf --program $(BM_PROGRAM) --model $(BM_OUT)/$i/model.phasor \
   --inputs $(BM_INPUT_$i) --header $(BM_OUT)/$i/model.h --new $(BM_NEW_$i) $(BM_PUBLISHED_$i) &&
 test-board: baremetal
-	PYTHONPATH=tools python3 tools/make/stack.py $(BM_OUT)/obj --limit src/cli/board.h
+	PYTHONPATH=tools python3 tools/make/stack.py $(BM_OUT)/obj --limit src/cli/engine/board.h
 	$(foreach p,$(BM_PARTS),python3 tests/machines/cross/hash_check.py board $(BOARD) $(BM_OUT)/vectors-$p.elf --levels $(call comma_list,$(BM_LEVEL) scalar) \
-	  --stack src/cli/board.h $(if $(BM_ARENA_$(BOARD)),--arena-kib $(BM_ARENA_$(BOARD))) $(basename $(notdir $(call bm_models,$p))) &&) true
+	  --stack src/cli/engine/board.h $(if $(BM_ARENA_$(BOARD)),--arena-kib $(BM_ARENA_$(BOARD))) $(basename $(notdir $(call bm_models,$p))) &&) true
 	$(foreach i,$(filter-out $(BM_VECTORS),$(BM_IMAGES)),$(BM_CHECK)) true
 
 # The engine with no more than a translator needs translates the same, and refuses a model that needs what is left out.

@@ -9,7 +9,7 @@ COV_CORE  := $(filter-out src/kernels/% $(COV_SEEN),$(PLAIN_SRC))
 COV_KERNELS := $(filter $(OBJ)/src/kernels/%,$(CORE_OBJ))
 # What is not for kernels and threads alone; and what of the program the tests are linked with.
 COV_TESTS := $(filter-out tests/cpp/test_kernels% $(patsubst %,tests/cpp/test_%.cpp,functions exponential mapping peak pool sentences),$(TEST_SRC)) \
-             src/cli/pool.cpp src/cli/memory.cpp src/cli/mapping.cpp
+             src/cli/host/pool.cpp src/cli/host/memory.cpp src/cli/host/mapping.cpp
 COV_FLAGS := -std=c++17 -O2 -DNDEBUG $(NUMERIC) -Iinclude $(WARN) -fno-exceptions -fno-rtti
 # Some tests have threads: counts of them that are not atomic are lost, and a direction seems taken that is not.
 COV_SEE   := -fprofile-instr-generate -fprofile-update=atomic -fcoverage-mapping

@@ -64,11 +64,11 @@ def library_functions() -> set[str]:
 def program_sources() -> set[str]:
     """Files of src/cli that call the system for bytes."""
     found = set()
-    for path in (ROOT / "src/cli").glob("*.cpp"):
+    for path in (ROOT / "src/cli").rglob("*.cpp"):
         code = re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
         code = re.sub(r"\b\w+ \w+::\w+\([^;{]*\)[^;{]*\{", "{", code)  # definitions of members
         if READS.search(code):
-            found.add(path.stem)
+            found.add(path.relative_to(ROOT / "src/cli").with_suffix("").as_posix())
     return found
 
 

@@ -13,7 +13,7 @@ mutants:
 	@$(MAKE) $(MUTANTS)/driver
 	@python3 tools/make/mutants.py run $(MUTANTS) $(addprefix --room=,$(ROOM)) $(addprefix --mutant=,$(MUTANT))
 
-MUTANT_SRC  := $(PLAIN_SRC) $(call level_sources,scalar) $(addprefix src/cli/,pool.cpp memory.cpp mapping.cpp)
+MUTANT_SRC  := $(PLAIN_SRC) $(call level_sources,scalar) $(addprefix src/cli/host/,pool.cpp memory.cpp mapping.cpp)
 MUTANT_TEST := tests/mutants/driver.cpp $(addprefix tests/cpp/,support.cpp heap_counter.cpp) \
                $(wildcard $(MUTANT_TESTS:%=tests/cpp/test_%.cpp)) $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp)
 MUTANT_OBJ  := $(MUTANT_SRC:%.cpp=$(MUTANTS)/obj/%.o) $(MUTANT_TEST:%.cpp=$(MUTANTS)/obj/%.o)

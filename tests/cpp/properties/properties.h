@@ -1,6 +1,6 @@
 // What holds for every model, whatever its file says.
 #pragma once
-#include "cli/pool.h"
+#include "cli/host/pool.h"
 #include "generator/bytes.h"
 #include "generator/choices.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "cli/pool.h"
+#include "cli/host/pool.h"
 #include "generator/choices.h"
 #include "model/model.h"
 #include "support.h"

@@ -19,7 +19,7 @@ from stack import depths, read_graph  # noqa: E402
 
 def main():
     machine, objects, driver, *runner = sys.argv[1:]
-    told = dict(re.findall(r'\{"([\w-]+)", (\d+)\}', (ROOT / "src/cli/board.h").read_text()))
+    told = dict(re.findall(r'\{"([\w-]+)", (\d+)\}', (ROOT / "src/cli/engine/board.h").read_text()))
     models = sorted(
         str(p.relative_to(ROOT)) for p in (ROOT / "tests/golden/models").glob("*.phasor")
     )

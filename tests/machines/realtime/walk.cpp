@@ -12,7 +12,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "../../../src/cli/pool.h"
+#include "../../../src/cli/host/pool.h"
 #include "walk.h"
 
 #if !__has_feature(realtime_sanitizer)

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../src/cli/memory.h"
+#include "../../../src/cli/host/memory.h"
 
 namespace {
 

@@ -1,0 +1,169 @@
+// cli: `phasor tag` and `phasor answer`: stretches of a text.
+#include <string.h>
+
+#include <limits>
+
+#include "../encoding/encoder.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+// A stretch of a text, as a line and as an object that is open still.
+string stretch(const string& text, const Span& s, Json* json) {
+  const size_t begin = characters(text, s.begin), end = characters(text, s.end);
+  const string part = text.substr(s.begin, s.end - s.begin);
+  json->open('{').add("start", begin).add("end", end).add("text", part);
+  return format("%zu\t%zu\t", begin, end) + part;
+}
+
+// Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
+// pipeline): B- begins a new one, O is none.
+class Tag final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 ||
+                   output_.query_length != 0
+               ? "labels no tokens: it is no classifier of them"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return kRows; }
+
+  struct Entity {
+    string label;  // without B- or I-
+    Span span;
+    double score;  // of all tokens
+    uint32_t tokens;
+  };
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    size_t first = 0;
+    vector<Span> spans;
+    vector<Entity> found;
+    if (!places(text, &first, &spans, why)) return false;
+    const auto take = [&](uint32_t place, const float* row) {
+      if (place < first || place >= first + spans.size()) return;
+      const Scored top = best(class_scores(output_, row), 1)[0];
+      const string name = label(top.index), mark = name.substr(0, 2);
+      const bool marked = mark == "B-" || mark == "I-";
+      const string plain = marked ? name.substr(2) : name;
+      const Span& span = spans[place - first];
+      if (found.empty() || found.back().label != plain || mark == "B-")
+        found.push_back({plain, span, 0, 0});
+      found.back().span.end = span.end;
+      found.back().score += top.score;
+      ++found.back().tokens;
+    };
+    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
+    string lines;
+    Json json;
+    json.open('{').add("line", number_).open("entities", '[');
+    for (const Entity& one : found) {
+      if (one.label == "O") continue;
+      const double score = one.score / one.tokens;
+      const string place = stretch(text.given, one.span, &json);
+      json.add("label", one.label).add("score", score).close('}');
+      lines += one.label + format("\t%.6f\t", score) + place + "\n";
+    }
+    return print(lines, json.close(']').close('}'));
+  }
+};
+
+// The question, which is --prompt-text with a tab behind it, and each text.
+class Answer final : public Encoder {
+ public:
+  explicit Answer(const Options& options) : Encoder(options) {
+    tab_ = strlen(options.prompt_text) - 1;
+  }
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 || output_.width != 2 ||
+                   label(0) != "start" || label(1) != "end"
+               ? "answers no questions: it has no classes start and end"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return kRows; }
+
+  // Softmax over the text's tokens and the first one of all, which stands for "no answer".
+  vector<double> chances(const vector<float>& logits, size_t first, size_t count) const {
+    vector<float> some{e_.source.prefix_count != 0 ? logits[0]
+                                                   : -std::numeric_limits<float>::infinity()};
+    some.insert(some.end(), logits.data() + first, logits.data() + first + count);
+    return softmax(some.data(), count_of(some));
+  }
+
+  struct Found {
+    size_t first, last;  // tokens of the text
+    double score;
+  };
+  // Best first, ties to the first; no more than `most`.
+  vector<Found> spans_of(const vector<double>& start, const vector<double>& end,
+                         size_t most) const {
+    vector<Found> all;
+    const auto better = [](const Found& a, const Found& b) {
+      if (a.score != b.score) return a.score > b.score;
+      return a.first != b.first ? a.first < b.first : a.last < b.last;
+    };
+    const auto keep = [&] {
+      std::sort(all.begin(), all.end(), better);
+      if (all.size() > most) all.resize(most);
+    };
+    for (size_t s = 1; s < start.size(); ++s) {
+      for (size_t e = s; e < end.size() && e - s < o_.max_answer; ++e)
+        all.push_back({s - 1, e - 1, start[s] * end[e]});
+      if (all.size() > most + kMostSpans) keep();
+    }
+    keep();
+    return all;
+  }
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    size_t first = 0;
+    vector<Span> spans;
+    vector<float> starts, ends;
+    if (text.last == 0) return *why = "no tokens in the text, expected at least one", false;
+    if (!places(text, &first, &spans, why)) return false;
+    const auto take = [&](uint32_t, const float* row) {
+      starts.push_back(row[0]);
+      ends.push_back(row[1]);
+    };
+    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
+    const vector<double> start = chances(starts, first, spans.size());
+    const vector<double> end = chances(ends, first, spans.size());
+    const size_t most = o_.top != 0 ? size_t{o_.top} : 1;
+    vector<Found> found = spans_of(start, end, most);
+    if (o_.null_answer) {
+      const double none = start[0] * end[0];
+      const auto at = std::find_if(found.begin(), found.end(),
+                                   [none](const Found& one) { return one.score < none; });
+      found.insert(at, {spans.size(), spans.size(), none});
+      if (found.size() > most) found.resize(most);
+    }
+    string lines;
+    Json json;
+    json.open('{').add("line", number_).open("answers", '[');
+    for (const Found& one : found) {
+      const bool none = one.first == spans.size();
+      const Span span = none ? Span{0, 0} : Span{spans[one.first].begin, spans[one.last].end};
+      const string place = stretch(text.given, span, &json);
+      json.add("score", one.score).close('}');
+      lines += format("%.6f\t", one.score) + place + "\n";
+    }
+    return print(lines, json.close(']').close('}'));
+  }
+
+  static constexpr size_t kMostSpans = 1 << 12;  // between two sorts
+};
+
+}  // namespace
+
+int tag(const Options& options) { return Tag(options).run(); }
+int answer(const Options& options) {
+  return run_pairs<Answer>(options, "answer: expected a question (phasor answer --help)");
+}
+
+}  // namespace cli

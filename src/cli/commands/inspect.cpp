@@ -1,0 +1,207 @@
+// cli: `phasor inspect`. The descriptor, the tensors, the arena part by part, and what a token
+// costs; from the head of the file.
+#include <inttypes.h>
+
+#include "../engine/board.h"
+#include "../engine/engine.h"
+#include "../io/json.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+enum { kEmitC, kEmitAssembly, kEmitHeader };  // the choices of --emit
+
+struct Report {
+  Engine e;
+  phasor_limits limits{};
+  size_t arena = 0;
+  phasor_cost cost = sized<phasor_cost>();
+  uint64_t tensor_bytes = 0, parameters = 0;
+  Fit fit;
+  bool board = false;  // --ram or --flash
+};
+
+phasor_tensor tensor_at(const Report& r, uint32_t index) {
+  auto tensor = sized<phasor_tensor>();
+  (void)phasor_tensor_get(r.e.model, index, &tensor);
+  return tensor;
+}
+
+bool fill(Report* r, const Options& o) {
+  if (!r->e.open(o)) return false;
+  phasor_limits& limits = r->limits;
+  limits = default_limits(r->e, o);
+  if (o.beam == 0) greedy_room(&limits, 1);  // as run takes it
+  if (o.chunk != 0) limits.chunk = o.chunk;
+  if (o.text_bytes.given) limits.text_bytes = o.text_bytes;
+  limits.tables = o.tables;
+  if (phasor_session_size(&r->arena, r->e.model, &limits, &r->e.error) != PHASOR_OK)
+    return r->e.fail();
+  (void)phasor_model_cost(r->e.model, limits.source, limits.target != 0 ? limits.target - 1 : 0,
+                          &r->cost);
+  for (uint32_t i = 0; i < phasor_tensor_count(r->e.model); ++i) {
+    const phasor_tensor tensor = tensor_at(*r, i);
+    r->tensor_bytes += tensor.bytes;
+    r->parameters += tensor.rows * tensor.cols;
+  }
+  return true;
+}
+
+template <class Call>
+void each_part(const Report& r, Call call) {
+  const char* name = nullptr;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; phasor_session_part(r.e.model, &r.limits, i, &name, &bytes) == PHASOR_OK;
+       ++i)
+    call(name, bytes);
+}
+
+template <class Call>
+void each_field(const Report& r, Call call) {
+  auto field = sized<phasor_field>();
+  for (uint32_t i = 0; phasor_field_get(r.e.model, i, &field) == PHASOR_OK; ++i) call(field);
+}
+
+// Where a tensor belongs, docs/format.md.
+const char* place_name(uint32_t stack) {
+  constexpr const char* kNames[] = {"table", "source", "encoder", "target", "decoder", "output"};
+  return stack < 6 ? kNames[stack] : "?";
+}
+
+const char* stack_name(uint32_t stack) {
+  return stack == PHASOR_ENCODER   ? "encoder"
+         : stack == PHASOR_DECODER ? "decoder"
+                                   : "encoder-decoder";
+}
+
+string row(const char* name, uint64_t value, const char* unit) {
+  return format("  %-63s %22s%s\n", name, grouped(value).c_str(), unit);
+}
+
+string tensor_rows(const Report& r) {
+  string out =
+      "\ntensors                                          set type  layout            shape        "
+      "      bytes\n";
+  for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
+    const phasor_tensor t = tensor_at(r, i);
+    // 0xFFFF: of the whole stack
+    const string set = t.set == 0xFFFF ? "" : std::to_string(t.set),
+                 shape = format("%" PRIu64 " x %" PRIu64, t.rows, t.cols);
+    out += format("  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack), t.name,
+                  set.c_str(), t.type, t.layout, shape.c_str(), grouped(t.bytes).c_str());
+  }
+  return out + row("parameters", r.parameters, "") + row("tensors", r.tensor_bytes, " bytes");
+}
+
+string arena_rows(const Report& r) {
+  const phasor_limits& limits = r.limits;
+  string out = "\narena for";
+  if (limits.source != 0) out += format(" --source %u", limits.source);
+  if (limits.target != 0) out += format(" --context %u", limits.target);
+  if (limits.cache_type == PHASOR_CACHE_F16) out += " --cache f16";
+  if (limits.cache_type == PHASOR_CACHE_Q8) out += " --cache q8";
+  out += format(" --threads %u, texts of %s bytes\n", limits.threads,
+                grouped(limits.text_bytes).c_str());
+  each_part(r, [&](const char* name, uint64_t bytes) {
+    if (bytes != 0) out += row(name, bytes, " bytes");
+  });
+  return out + row("the whole arena", r.arena, " bytes");
+}
+
+void print_text(const Report& r) {
+  string out = format("%s: %s, %s bytes\n\ndescriptor\n", r.e.path, stack_name(r.e.stack),
+                      grouped(r.e.file.bytes()).c_str());
+  each_field(r, [&](const phasor_field& field) {
+    out += string("  ") + field.name + " = " + field.value + "\n";
+  });
+  out +=
+      tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
+      row("test vectors", phasor_vector_count(r.e.model), (string(" ") + proof_of(r.e)).c_str()) +
+      arena_rows(r) + "\n";
+  if (r.limits.source != 0)
+    out += format("encoder, a source of %u tokens\n", r.limits.source) +
+           row("bytes of weights read", r.cost.encode_bytes, "") +
+           row("multiply-adds", r.cost.encode_macs, "");
+  if (r.limits.target != 0)
+    out += format("decoder, the token at position %u\n", r.limits.target - 1) +
+           row("bytes read", r.cost.step_bytes, "") + row("multiply-adds", r.cost.step_macs, "");
+  out += "stack, at most, of any call as gcc compiles\n";
+  for (const StackBound& bound : kStackBounds) out += row(bound.machine, bound.bytes, " bytes");
+  output(r.board ? out + fit_text(r.e, r.fit) : out);
+}
+
+void print_json(const Report& r) {
+  Json json;
+  json.open('{').add("file", r.e.path).add("bytes", r.e.file.bytes());
+  json.add("stack", stack_name(r.e.stack)).open("descriptor", '{');
+  each_field(r, [&](const phasor_field& field) { json.add(field.name, field.value); });
+  json.close('}').open("tensors", '[');
+  for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
+    const phasor_tensor t = tensor_at(r, i);
+    json.open('{').add("name", t.name).add("stack", t.stack).add("set", t.set).add("role", t.role);
+    json.add("type", t.type).add("layout", t.layout).add("rows", t.rows).add("cols", t.cols);
+    json.add("offset", t.offset).add("bytes", t.bytes).close('}');
+  }
+  json.close(']')
+      .add("parameters", r.parameters)
+      .add("tensor_bytes", r.tensor_bytes)
+      .add("model_bytes", r.e.model_bytes)
+      .add("vectors", phasor_vector_count(r.e.model))
+      .add("proof", proof_of(r.e));
+  json.open("limits", '{')
+      .add("source", r.limits.source)
+      .add("target", r.limits.target)
+      .add("threads", r.limits.threads)
+      .add("chunk", r.limits.chunk)
+      .add("text_bytes", r.limits.text_bytes)
+      .close('}');
+  json.open("arena_parts", '[');
+  each_part(r, [&](const char* name, uint64_t bytes) {
+    json.open('{').add("name", name).add("bytes", bytes).close('}');
+  });
+  json.close(']')
+      .add("arena_bytes", r.arena)
+      .add("encode_bytes", r.cost.encode_bytes)
+      .add("encode_macs", r.cost.encode_macs)
+      .add("step_bytes", r.cost.step_bytes)
+      .add("step_macs", r.cost.step_macs);
+  json.open("stack_bytes", '{');
+  for (const StackBound& bound : kStackBounds) json.add(bound.machine, bound.bytes);
+  json.close('}');
+  if (r.board)
+    json.open("board", '{')
+        .add("fits", r.fit.fits())
+        .add("ram", r.fit.ram)
+        .add("flash", r.fit.flash)
+        .add("stack_bytes", kStackBytes)
+        .add("ram_needed", r.fit.needed)
+        .add("chunk", r.fit.limits.chunk)
+        .add("largest_part", r.fit.largest_part)
+        .add("largest_context", r.fit.largest_context)
+        .close('}');
+  output(json.close('}').str() + "\n");
+}
+
+}  // namespace
+
+int inspect(const Options& o) {
+  Report r;
+  r.board = o.ram.given || o.flash.given;
+  if (!fill(&r, o)) return 1;
+  const bool header = o.emit.given && o.emit == kEmitHeader;
+  if (o.emit.given && !header) return (o.emit == kEmitC ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
+  if (r.board && !fit(r.e, r.limits, o.ram.value, o.flash.value, &r.fit)) return 1;
+  if (header && !r.fit.fits())
+    return data_error("%s: with these limits the board's %s is too small: %s bytes", r.e.path,
+                      r.fit.flash_fits ? "RAM" : "flash",
+                      grouped(r.fit.flash_fits ? r.fit.needed : r.e.file.bytes()).c_str());
+  if (header) return emit_header(r.e, r.board ? r.fit.limits : r.limits) ? 0 : 1;
+  if (o.json)
+    print_json(r);
+  else
+    print_text(r);
+  return r.fit.fits() ? 0 : 1;
+}
+
+}  // namespace cli

@@ -1,0 +1,141 @@
+// cli: `phasor quantize`. The same model with its matrices in another type, and its test vectors
+// with the hashes and the tolerance of that type: the converter's bytes. The file is made in
+// memory.
+#include <math.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "../engine/engine.h"
+#include "../io/npy.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+constexpr float kAnyDifference = 1e9f;  // a tolerance under which every vector runs to its end
+
+struct Replayed {
+  vector<uint64_t> hashes;
+  float worst_logit = 0, worst_residual = 0, worst_lead = 0;
+  uint32_t positions = 0, argmax_differs = 0;
+};
+
+// Opens the file that was made, at `data`.
+bool open_made(Engine* e, const char* name, const Block& made, size_t bytes, const Options& o) {
+  return e->open_bytes(name, made.data(), bytes, o.isa);
+}
+
+// Runs its vectors.
+bool replay_all(const char* name, const Block& made, size_t bytes, const Options& o,
+                Replayed* out) {
+  Engine e;
+  if (!open_made(&e, name, made, bytes, o) || !e.start(limits_for_vectors(e, o))) return false;
+  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+    auto one = sized<phasor_vector_result>();
+    if (phasor_vector_run(e.session, i, &one, &e.error) != PHASOR_OK) return e.fail();
+    out->hashes.push_back(one.hash);
+    out->worst_logit = std::max(out->worst_logit, one.worst_logit);
+    out->worst_residual = std::max(out->worst_residual, one.worst_residual);
+    out->worst_lead = std::max(out->worst_lead, one.worst_lead);
+    out->argmax_differs += one.argmax_differs;
+    const phasor_vector vector = vector_at(e, i);
+    out->positions += vector.target_count != 0 ? vector.target_count : vector.source_count;
+  }
+  return true;
+}
+
+bool record(const char* name, const Block& made, size_t bytes, const Options& o,
+            const uint64_t* hashes, float tolerance) {
+  Engine e;
+  return open_made(&e, name, made, bytes, o) &&
+         (phasor_vector_record(e.model, made.data(), hashes, tolerance, &e.error) == PHASOR_OK ||
+          e.fail());
+}
+
+// The tolerance of the type, as tools/phasor/vectors.py has it: twice what its rounding does to the
+// vectors, and at least that of the exact weights.
+float tolerance_of(float exact, const Replayed& r) {
+  return std::max(std::max(exact, r.worst_lead), 2 * std::max(r.worst_logit, r.worst_residual));
+}
+
+bool all_f32(const Options& o) {
+  return strcmp(o.type, "f32") == 0 &&
+         (o.output_type == nullptr || strcmp(o.output_type, "f32") == 0);
+}
+
+bool renew_vectors(const char* name, const Block& made, size_t bytes, const Engine& in,
+                   const Options& o, Replayed* replayed) {
+  if (phasor_vector_count(in.model) == 0) return true;
+  const float exact = vector_at(in, 0).tolerance;
+  if (!record(name, made, bytes, o, nullptr, kAnyDifference) ||
+      !replay_all(name, made, bytes, o, replayed))
+    return false;
+  return record(name, made, bytes, o, replayed->hashes.data(),
+                all_f32(o) ? exact : tolerance_of(exact, *replayed));
+}
+
+void print_report(const char* name, size_t bytes, const phasor_rounding* rounding,
+                  const Replayed& replayed) {
+  string out = format("%s: %s bytes\n", name, grouped(bytes).c_str());
+  for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
+    const phasor_rounding& of = rounding[i];
+    if (of.bytes == 0) continue;
+    out += format("  %-4s %12s bytes   ", of.type, grouped(of.bytes).c_str());
+    out +=
+        of.tensor == nullptr
+            ? "stored exactly\n"
+            : format("largest rounding error %.3g (%.3f%% of its tensor's largest value), in %s\n",
+                     of.largest, 100.0 * of.share, of.tensor);
+  }
+  if (!replayed.hashes.empty())
+    out += format(
+        "  test vectors: a logit differs by at most %.3g of its position's range from the exact "
+        "weights' in float64; another token is the best at %u of %u positions\n",
+        replayed.worst_logit, replayed.argmax_differs, replayed.positions);
+  output(out);
+}
+
+}  // namespace
+
+int quantize(const Options& given) {
+  Options o = given;
+  o.check = true;  // damage is not copied
+  if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
+  if (o.type == nullptr)
+    return usage_error(
+        "quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
+        "q4k");
+  const char* name = o.texts[0];
+  vector<float> moments;
+  if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
+  Engine in;
+  if (!in.open(o)) return 1;
+  phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
+  options.type = o.type;
+  options.output_type = o.output_type;
+  const float none = 0;  // an array without values is given, too, and refused by its number
+  if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
+  options.moment_count = moments.size();
+  const ReadFile& file = in.file;
+  size_t bytes = 0;
+  if (phasor_quantize_size(&bytes, file.data(), file.bytes(), &options, &in.error) != PHASOR_OK)
+    return in.fail(), 1;
+  NewFile out;
+  Block made;
+  if (!out.open(name)) return 1;
+  if (!made.allocate(bytes))
+    return data_error("%s: no memory for its %s bytes", name, grouped(bytes).c_str());
+  phasor_rounding rounding[PHASOR_TYPES] = {};
+  for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
+  if (phasor_quantize_types(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(),
+                            &options, &in.error) != PHASOR_OK)
+    return in.fail(), 1;
+  Replayed replayed;
+  if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;
+  if (!o.quiet) print_report(name, bytes, rounding, replayed);
+  const bool done = output_flush() && out.write(made.data(), bytes) && out.finish() && out.commit();
+  return done ? 0 : 1;
+}
+
+}  // namespace cli

@@ -1,0 +1,236 @@
+// cli: `phasor run`. Generation for each input, greedy unless told otherwise.
+#include <string.h>
+#include <unistd.h>
+
+#include "../generation/runner.h"
+#include "../generation/sampling.h"
+#include "../io/npy.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+// Without --batch: lines side by side, and bytes of the arena that has room for them.
+constexpr uint32_t kMostLines = 16;
+constexpr size_t kMostBytes = size_t{256} << 20;
+
+}  // namespace
+
+int Runner::run() {
+  if (const int wrong = check_generation(o)) return wrong;
+  if (const int wrong = check_beams(o)) return wrong;
+  if (const int wrong = check_alignment(o)) return wrong;
+  if (const int wrong = check_batch()) return wrong;
+  if (const char* needs = o.first_given({"--shortlist-first", "--shortlist-best"});
+      needs != nullptr && o.shortlist == nullptr)
+    return usage_error("%s: needs --shortlist", needs);
+  if (!e.open(o)) return 1;
+  if (e.stack == PHASOR_ENCODER)
+    return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
+  if (const int wrong = check_options()) return wrong;
+  if (const int wrong = aligner.check()) return wrong;
+  if (const int wrong = e.choose(o)) return wrong;
+  if (!load_shortlist() || !load_states() || !capture.open(o) || !start() || !make_prefix() ||
+      !generate_options(o, e, &options))
+    return 1;
+  if (o.save_state != nullptr && !state.open(o.save_state)) return 1;
+  options.forced = prefix_.data();
+  options.forced_count = count_of(prefix_);
+  if (!has_room_for_prefix()) return 1;
+  capacity = options.max_new != 0 && (options.max_new < e.limits.target || o.keep.given)
+                 ? options.max_new
+                 : e.limits.target;
+  if (options.temperature > 0) seed = first_seed(o);
+  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest);
+  if (batch > 1)
+    side_by_side(this, &inputs);
+  else if (const int wrong = in_turn(this, &inputs))
+    return wrong;
+  progress("");
+  if (inputs.failed() || !e.going_on()) return 1;
+  if (status == 0 && !o.quiet) figures();
+  return status;
+}
+
+int Runner::check_options() const {
+  if (o.prefix != nullptr && o.prefix_ids.given)
+    return usage_error("--prefix: expected either --prefix or --prefix-ids, not both");
+  if (o.hidden_decoder != nullptr && e.stack == PHASOR_DECODER)
+    return usage_error(
+        "--hidden-decoder: for an encoder-decoder; this model is a decoder, --hidden has its "
+        "residuals");
+  if ((o.save_state != nullptr || o.load_state != nullptr) && e.has_source())
+    return usage_error(
+        "--save-state, --load-state: for a decoder; this model is an encoder-decoder");
+  if (o.arrays() && (o.keep.given || o.load_state != nullptr))
+    return usage_error(
+        "--keep, --load-state: the arrays of --logits, --hidden and --attention cover one whole "
+        "context");
+  if (o.split != 0 && !e.has_source())
+    return usage_error("--split: for an encoder-decoder; this model is a decoder");
+  if (o.embeddings != nullptr && !e.has_source())
+    return usage_error("--embeddings: for an encoder-decoder; this model is a decoder");
+  if (o.shortlist != nullptr && !e.has_source())
+    return usage_error("--shortlist: for an encoder-decoder; this model is a decoder");
+  if (o.shortlist != nullptr && (e.source.has_tokenizer == 0 || e.target.has_tokenizer == 0))
+    return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
+  if (o.coverage_penalty.given && !e.has_source())
+    return usage_error("--coverage-penalty: for an encoder-decoder; this model is a decoder");
+  if (o.source != 0 && !e.has_source())
+    return usage_error("--source: this model is a decoder and has no source");
+  return 0;
+}
+
+// What does not go with lines side by side, or nullptr.
+const char* Runner::alone() const {
+  return o.arrays() ? "--logits, --hidden, --attention"
+                    : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state",
+                                     "--embeddings"});
+}
+
+int Runner::check_batch() const {
+  if (o.samples != 0 && (o.arrays() || o.save_state != nullptr))
+    return usage_error("%s: does not go with --samples",
+                       o.arrays() ? "--logits, --hidden, --attention" : "--save-state");
+  if (o.split != 0) {
+    const char* flag = o.arrays() ? "--logits, --hidden, --attention"
+                                  : o.first_given({"--ids", "--n-best", "--samples"});
+    if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
+  }
+  if (o.embeddings != nullptr) {
+    const char* flag =
+        !o.texts.empty()
+            ? "a text"
+            : o.first_given({"--ids", "--hidden", "--split", "--align", "--shortlist", "--source",
+                             "--source-lang", "--prompt", "--prompt-text"});
+    if (flag != nullptr) return usage_error("%s: does not go with --embeddings", flag);
+  }
+  if (o.batch < 2) return 0;
+  const char* flag = alone();
+  return flag != nullptr ? usage_error("%s: does not go with --batch", flag) : 0;
+}
+
+Pieces Runner::pieces_of(uint32_t side, uint32_t vocabulary) const {
+  vector<string> pieces;
+  for (uint32_t id = 0; id < vocabulary; ++id) pieces.push_back(piece_text(e, side, id));
+  return Pieces(pieces);
+}
+
+// False after an error, which has been printed.
+bool Runner::load_shortlist() {
+  if (o.shortlist == nullptr) return true;
+  ReadFile file;
+  if (!file.open(o.shortlist, Load::copy, "a shortlist")) return false;
+  const Pieces source = pieces_of(PHASOR_SOURCE, e.source.vocabulary),
+               target = pieces_of(PHASOR_TARGET, e.target.vocabulary);
+  ShortlistShape shape;
+  shape.first = o.shortlist_first;
+  shape.best = o.shortlist_best;
+  shape.shared = source == target;
+  string why;
+  if (!shortlist_.parse(static_cast<const char*>(file.data()), file.bytes(), source, target, shape,
+                        &why))
+    return data_error("%s: %s", o.shortlist, why.c_str()), false;
+  if (shortlist_.unknown() != 0 && !o.quiet)
+    note("%s: %s of %s tokens are not the model's", o.shortlist,
+         grouped(shortlist_.unknown()).c_str(), grouped(shortlist_.pieces()).c_str());
+  shortlist_.always(e.target.end, e.target.end_count);
+  shortlist_.always(o.end.values.data(), o.end.values.size());
+  const uint32_t more[] = {e.target.unknown, e.target.start};
+  for (const uint32_t id : more)
+    if (id != PHASOR_NONE) shortlist_.always(&id, 1);
+  return true;
+}
+
+// The array of --embeddings. False after an error, which has been printed.
+bool Runner::load_states() {
+  if (o.embeddings == nullptr) return true;
+  vector<size_t> shape;
+  if (!read_npy(o.embeddings, &e.states, &shape)) return false;
+  const size_t width = e.source.width, most = e.source.max_positions;
+  if (shape.size() != 2 || shape[1] != width || shape[0] == 0)
+    return data_error("%s: expected an array of (positions, %zu), an encoder's output",
+                      o.embeddings, width),
+           false;
+  if (most != 0 && shape[0] > most)
+    return data_error("%s: %zu positions, the model has %zu", o.embeddings, shape[0], most), false;
+  for (size_t i = 0; i < e.states.size(); ++i)
+    if (!all_finite(&e.states[i], 1))
+      return data_error("%s: position %zu has a value that is not finite", o.embeddings, i / width),
+             false;
+  return true;
+}
+
+phasor_limits Runner::limits_for(uint32_t lines) const {
+  phasor_limits limits = default_limits(e, o);
+  if (o.embeddings != nullptr) limits.source = e.source_count({});
+  make_room_for_ids(&limits, e, o);
+  make_text_room(&limits, longest_argument(o));
+  make_text_room(&limits, o.prefix != nullptr ? strlen(o.prefix) : 0);
+  for (const char* stop : o.stop) make_text_room(&limits, strlen(stop));
+  if (capture.wants_attention() || aligner.wanted()) limits.outputs |= PHASOR_WANT_ATTENTION;
+  room_for_generation(o, e, &limits);
+  if (lines > 1) {
+    limits.sequences = lines + (aligner.wanted() ? 1 : 0);  // the last one to look again
+    limits.searches = beams.wanted() ? lines : 0;
+    (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = lines;
+    const uint32_t rows = lines * std::max(limits.beams, 1u);
+    limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
+  }
+  if (o.coverage_penalty.value > 0) limits.outputs |= PHASOR_WANT_COVERAGE;
+  if (o.shortlist != nullptr) limits.outputs |= PHASOR_WANT_SHORTLIST;
+  return limits;
+}
+
+// Lines of standard input, where nobody sits who waits for the next word: as many as kMostLines
+// whose arena has at most kMostBytes, and for which there is memory.
+uint32_t Runner::choose_batch() const {
+  if (o.batch != 0) return o.batch;
+  const bool lines = o.ids.from_input || (o.texts.empty() && !o.ids.given && e.has_source());
+  if (!lines || alone() != nullptr || isatty(STDIN_FILENO) == 1 || isatty(STDOUT_FILENO) == 1)
+    return 1;
+  uint32_t most = 1, too_many = kMostLines + 1;
+  while (too_many - most > 1) {
+    const uint32_t tried = most + (too_many - most) / 2;
+    const phasor_limits limits = limits_for(tried);
+    size_t need = 0;
+    Block arena;
+    const bool fits = phasor_session_size(&need, e.model, &limits, &e.error) == PHASOR_OK &&
+                      need <= kMostBytes && arena.allocate(need);
+    (fits ? most : too_many) = tried;
+  }
+  return most;
+}
+
+bool Runner::start() {
+  batch = choose_batch();
+  if (!e.start(limits_for(batch))) return false;
+  if (o.shortlist != nullptr) e.use(&shortlist_);
+  return true;
+}
+
+bool Runner::make_prefix() {
+  string why;
+  prefix_ = o.prefix_ids.values;
+  if (o.prefix != nullptr && !text_ids(e, PHASOR_TARGET, false, o.prefix, &prefix_, &why))
+    return data_error("--prefix: %s", why.c_str()), false;
+  // a text has not the token that an output begins with, such as a language
+  if (!prefix_.empty() && o.prefix != nullptr && e.target.forced_first != PHASOR_NONE)
+    prefix_.insert(prefix_.begin(), e.target.forced_first);
+  return known_ids("--prefix-ids", prefix_, e.target);
+}
+
+// No output cuts it short, and a search has a token to search for.
+bool Runner::has_room_for_prefix() const {
+  const bool given = options.max_new != 0 && (o.keep.given || options.max_new < e.limits.target);
+  const size_t most = given ? options.max_new : e.limits.target,
+               room = most - (beams.wanted() ? 1 : 0);
+  if (prefix_.size() <= room || (o.keep.given && !given)) return true;
+  const string why = no_room(prefix_.size(), room, given ? "-n" : "--context");
+  return data_error("%s: %s", o.prefix != nullptr ? "--prefix" : "--prefix-ids", why.c_str()),
+         false;
+}
+
+int run(const Options& options) { return Runner(options).run(); }
+
+}  // namespace cli

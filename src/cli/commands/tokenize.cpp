@@ -1,0 +1,78 @@
+// cli: `phasor tokenize`. Ids and pieces of texts, or texts of ids.
+#include "../engine/engine.h"
+#include "../io/input.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+// An arena that only tokenizes: one token of each side, room for texts of `bytes`.
+bool start(Engine& e, size_t bytes) {
+  auto limits = sized<phasor_limits>();
+  (void)phasor_limits_for(e.model, e.has_source() ? 1 : 0, e.has_target() ? 1 : 0, &limits);
+  limits.chunk = 1;
+  if (bytes > limits.text_bytes) limits.text_bytes = static_cast<uint32_t>(bytes);
+  return e.start(limits);
+}
+
+// "id<TAB>piece" a token, of a pair its segment too, or the ids alone; an empty line after each
+// text's tokens.
+void print(const Engine& e, const Options& o, uint32_t side, const TokenIds& ids,
+           const TokenIds& segments) {
+  string out = o.print_ids ? join(ids) : "";
+  for (size_t i = 0; i < ids.size() && !o.print_ids; ++i) {
+    out += format("%u\t", ids[i]) + piece_text(e, side, ids[i]);
+    out += (i < segments.size() ? format("\t%u", segments[i]) : "") + "\n";
+  }
+  output(out + "\n");
+}
+
+bool decode(const Engine& e, uint32_t side, const Input& input, string* out, string* why) {
+  TokenIds ids = input.ids;
+  if (!input.is_ids && !parse_ids(input.text.c_str(), &ids))
+    return *why = "expected token ids separated by commas, such as 1,2,3", false;
+  if (!known_ids(ids, side == PHASOR_SOURCE ? e.source : e.target, why)) return false;
+  Detokenizer text(e, side);
+  for (const uint32_t id : ids) *out += text.add(id);
+  *out += text.end();
+  return true;
+}
+
+}  // namespace
+
+int tokenize(const Options& o) {
+  Engine e;
+  if (!e.open(o)) return 1;
+  if (o.ids.given && !o.decode) return usage_error("--ids: expected --decode with it");
+  if (const int status = e.choose(o)) return status;
+  // Text is read as the model reads it; ids are decoded as the model's output is.
+  uint32_t side = e.input_side();
+  if (o.decode) side = e.has_target() ? PHASOR_TARGET : PHASOR_SOURCE;
+  const bool source = side == PHASOR_SOURCE;
+  if (!(source ? e.source : e.target).has_tokenizer)
+    return data_error("%s: has no tokenizer on its %s side", e.path, source ? "source" : "target");
+  if (!start(e, longest_argument(o))) return 1;
+  Inputs inputs(o, false, LineReader::kLongest);
+  int status = 0;
+  for (Input input; !output_failed() && inputs.next(&input);) {
+    string error = input.error, text;
+    TokenIds ids, segments;
+    size_t first = 0;
+    bool ok = error.empty();
+    if (o.decode) {
+      ok = ok && decode(e, side, input, &text, &error);
+      output(text + "\n");
+    } else {
+      ok = ok && e.hold_text(input.text.size(), &error);
+      ok = ok &&
+           (o.pair ? pair_ids(e, side, input.text, string::npos, &ids, &segments, &first, &error)
+                   : text_ids(e, side, true, input.text, &ids, &error));
+      print(e, o, side, ok ? ids : TokenIds(), segments);
+    }
+    if (!ok) status = data_error("%s: %s", input.where.c_str(), error.c_str());
+    output_flush();
+  }
+  return inputs.failed() ? 1 : status;
+}
+
+}  // namespace cli

@@ -1,0 +1,50 @@
+// cli: --logits, --hidden, --hidden-decoder and --attention. The forward pass of one input and its
+// output is repeated, token by token, with an observer: the same bits as in the generation, however
+// that was cut into steps.
+#pragma once
+
+#include "../io/npy.h"
+#include "engine.h"
+
+namespace cli {
+
+class Capture {
+ public:
+  // makes the files, so that one that cannot be written is known before the work
+  bool open(const Options& options);
+  // What a replay wrote takes its place.
+  bool commit();
+  bool wanted() const;
+  bool wants_attention() const { return attention_.is_open(); }
+
+  // source: ids of the encoder (empty for a decoder). target: what the decoder reads, from its
+  // start token or the prompt's first.
+  bool replay(Engine& engine, const TokenIds& source, const TokenIds& target);
+  // An encoder's. `output` has the rows for --logits.
+  bool replay_encoder(Engine& engine, const TokenIds& source, const TokenIds& segments,
+                      const phasor_output& output);
+
+ private:
+  struct Stack {
+    uint32_t layers = 0, rows = 0, width = 0;
+    // (layers + 2, rows, width): the embedding, after each block, the stack's output
+    vector<float> values;
+  };
+  static void see(void* self, const phasor_view* view);
+  void begin(const Engine& engine, uint32_t kind, uint32_t queries, uint32_t keys);
+  void keep_rows(const phasor_view& view);
+  void keep_attention(const phasor_view& view);
+  bool encode(const Engine& engine, const TokenIds& source, const TokenIds& segments);
+  bool append_logits(const Engine& engine, uint32_t width);
+  // After the last pass: writes all, of logits `rows` of `width`.
+  bool end(const Engine& engine, uint32_t rows, uint32_t width);
+
+  NpyWriter logits_, hidden_, hidden_decoder_, attention_;
+  Stack encoder_, decoder_;
+  // attention: self or cross, of which stack; the shape
+  uint32_t attention_kind_ = 0, attention_stack_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;
+  bool too_large_ = false;         // for this machine
+  vector<vector<float>> weights_;  // per layer (heads, queries, keys)
+};
+
+}  // namespace cli

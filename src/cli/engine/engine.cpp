@@ -1,0 +1,380 @@
+#include "engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "../io/json.h"
+
+namespace cli {
+namespace {
+
+bool no_memory(const char* path, const char* what, size_t bytes) {
+  data_error("%s: no memory for the %s of %s bytes", path, what, grouped(bytes).c_str());
+  return false;
+}
+
+uint32_t default_length(uint32_t asked, const phasor_side& side) {
+  if (asked != 0) return asked;
+  if (side.max_positions == 0) return 256;
+  return side.max_positions < kMostByDefault ? side.max_positions : kMostByDefault;
+}
+
+}  // namespace
+
+phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.ids = ids;
+  item.count = static_cast<uint32_t>(count);
+  item.logits = logits;
+  return item;
+}
+
+bool Engine::fail() const {
+  if (file.unchanged()) data_error("%s: %s", path, error.text);
+  return false;
+}
+
+bool Engine::done(phasor_status status, string* why) const {
+  if (status != PHASOR_OK) *why = error.text;
+  return status == PHASOR_OK;
+}
+
+bool Engine::open(const Options& options) {
+  if (!file.open(options.model, static_cast<Load>(options.load.value), "a .phasor file") ||
+      !open_bytes(options.model, file.data(), file.bytes(), options.isa))
+    return false;
+  return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail();
+}
+
+int Engine::choose(const Options& o) {
+  const char* flag = o.first_given({"--source-lang", "--target-lang", "--prompt", "--prompt-text"});
+  if (flag == nullptr) return 0;
+  if (stack != PHASOR_ENCODER_DECODER)
+    return usage_error("%s: for an encoder-decoder; this model is a decoder", flag);
+  if (o.pair || o.decode || o.ids.given)
+    return usage_error("%s: does not go with %s", flag,
+                       o.first_given({"--pair", "--decode", "--ids"}));
+  if (o.prompt != nullptr && o.prompt_text != nullptr)
+    return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
+  string why;
+  if (o.prompt_text != nullptr) prompt = o.prompt_text;
+  if (o.prompt != nullptr && !find_prompt(model, o.prompt, &prompt, &why))
+    return data_error("%s: %s", path, why.c_str());
+  if (o.source_lang == nullptr && o.target_lang == nullptr) return 0;
+  if (!find_languages(model, source, target, o.source_lang, o.target_lang, &languages, &why))
+    return data_error("%s: %s", path, why.c_str());
+  source.prefix = languages.before.data();
+  source.prefix_count = count_of(languages.before);
+  source.suffix = languages.behind.data();
+  source.suffix_count = count_of(languages.behind);
+  // what an output begins with is said where the model is opened
+  if (languages.decoder_start == PHASOR_NONE && languages.forced_first == PHASOR_NONE) return 0;
+  phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
+  open.isa = o.isa;
+  if (languages.decoder_start != PHASOR_NONE) open.decoder_start = &languages.decoder_start;
+  if (languages.forced_first != PHASOR_NONE) open.forced_first = &languages.forced_first;
+  if (phasor_model_open(&model, model_block_.data(), model_bytes, file.data(), file.bytes(), &open,
+                        &error) != PHASOR_OK)
+    return fail(), 1;
+  target = sized<phasor_side>();
+  (void)phasor_model_side(model, PHASOR_TARGET, &target);
+  return 0;
+}
+
+bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const char* isa) {
+  path = name;
+  if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail();
+  if (!model_block_.allocate(model_bytes)) return no_memory(path, "model's block", model_bytes);
+  phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
+  open.isa = isa;
+  if (phasor_model_open(&model, model_block_.data(), model_bytes, data, bytes, &open, &error) !=
+      PHASOR_OK)
+    return fail();
+  stack = phasor_model_stack(model);
+  source = target = sized<phasor_side>();
+  if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
+  if (phasor_model_side(model, PHASOR_TARGET, &target) != PHASOR_OK) target.vocabulary = 0;
+  return true;
+}
+
+bool Engine::start(const phasor_limits& wanted) {
+  limits = wanted;
+  if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail();
+  if (!arena_.allocate(arena_bytes)) return no_memory(path, "arena", arena_bytes);
+  if (!pool_.start(limits.threads))
+    return data_error("--threads %u: the system gives no more threads", limits.threads), false;
+  return open_session(arena_, arena_bytes) || fail();
+}
+
+bool Engine::open_session(const Block& arena, size_t bytes) {
+  const phasor_parallel parallel = pool_.parallel();
+  phasor_session* opened = nullptr;
+  if (phasor_session_open(&opened, arena.data(), bytes, model, &limits,
+                          limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+    return false;
+  session = opened;
+  observe(hooks_.see, hooks_.self);
+  return true;
+}
+
+void Engine::see(void* hooks, const phasor_view* view) {
+  const Hooks* h = static_cast<const Hooks*>(hooks);
+  h->see(h->self, view);
+}
+
+void Engine::mark(void* hooks, const uint32_t* ids, uint32_t count, uint32_t* allowed,
+                  uint32_t words) {
+  static_cast<const Hooks*>(hooks)->shortlist->mark(ids, count, allowed, words);
+}
+
+void Engine::use(const Shortlist* shortlist) {
+  hooks_.shortlist = shortlist;
+  observe(hooks_.see, hooks_.self);
+}
+
+void Engine::observe(void (*see_all)(void*, const phasor_view*), void* self) const {
+  hooks_.see = see_all;
+  hooks_.self = self;
+  auto callbacks = sized<phasor_callbacks>();
+  if (see_all != nullptr) callbacks.see = &see;
+  if (hooks_.shortlist != nullptr) callbacks.shortlist = &mark;
+  callbacks.user = &hooks_;
+  (void)phasor_session_callbacks(session, &callbacks);
+}
+
+bool Engine::hold_text(size_t bytes, string* why) {
+  const phasor_limits before = limits;
+  bytes += prompt.size();
+  if (bytes > limits.text_bytes)
+    make_text_room(&limits, std::max(bytes, 2 * size_t{limits.text_bytes}));
+  if (limits.text_bytes == before.text_bytes) return true;
+  size_t need = 0;
+  Block larger;
+  bool done = phasor_session_size(&need, model, &limits, &error) == PHASOR_OK;
+  if (!done) *why = error.text;
+  if (done && !larger.allocate(need)) {
+    *why = "no memory for the arena of " + grouped(need) + " bytes that a text of " +
+           grouped(bytes) + " needs";
+    done = false;
+  }
+  if (done && !open_session(larger, need)) *why = error.text, done = false;
+  if (!done) return limits = before, false;
+  arena_.swap(&larger);
+  arena_bytes = need;
+  return true;
+}
+
+uint32_t Engine::source_count(const TokenIds& ids) const {
+  return states.empty() ? count_of(ids) : count_of(states) / source.width;
+}
+
+phasor_status Engine::encode(const TokenIds& ids) const {
+  phasor_item item = item_of(ids.data(), source_count(ids), PHASOR_LOGITS_NONE);
+  if (!states.empty()) {
+    item.ids = nullptr;
+    item.states = states.data();
+  }
+  return phasor_encode(session, &item, 1, &error);
+}
+
+phasor_status Engine::step(const uint32_t* ids, size_t count, uint32_t logits) const {
+  const phasor_item item = item_of(ids, count, logits);
+  return phasor_step(session, &item, 1, &error);
+}
+
+phasor_vector vector_at(const Engine& e, uint32_t i) {
+  auto v = sized<phasor_vector>();
+  (void)phasor_vector_get(e.model, i, &v);
+  return v;
+}
+
+const char* proof_of(const Engine& e) {
+  if (phasor_vector_count(e.model) == 0) return "";
+  const phasor_vector v = vector_at(e, 0);
+  constexpr char kOwn[] = "the model's own outputs";
+  const bool own = v.author_bytes == sizeof kOwn - 1 && !memcmp(v.author, kOwn, v.author_bytes);
+  return own ? "against your model's outputs" : "against the description";
+}
+
+phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
+  uint32_t source = 1, target = 1;
+  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+    const phasor_vector v = vector_at(e, i);
+    if (v.source_count > source) source = v.source_count;
+    if (v.target_count > target) target = v.target_count;
+  }
+  auto limits = sized<phasor_limits>();
+  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0,
+                          &limits);
+  limits.threads = o.threads;
+  return limits;
+}
+
+uint32_t Engine::start_id() const {
+  return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start;
+}
+
+phasor_limits default_limits(const Engine& e, const Options& o) {
+  auto limits = sized<phasor_limits>();
+  const uint32_t source = e.has_source() ? default_length(o.source, e.source) : 0;
+  const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
+  (void)phasor_limits_for(e.model, source, target, &limits);
+  limits.threads = o.threads;
+  limits.cache_type = o.cache;
+  limits.beams = o.beam;
+  return limits;
+}
+
+void greedy_room(phasor_limits* limits, uint32_t rows) {
+  if (limits->target == 0) return;
+  limits->best_rows = rows;
+  limits->logit_rows = 0;
+}
+
+void make_room_for_ids(phasor_limits* limits, const Engine& e, const Options& o) {
+  const auto grow = [](uint32_t* limit, size_t count, const phasor_side& side) {
+    if (count > *limit && count <= (side.max_positions != 0 ? side.max_positions : UINT32_MAX))
+      *limit = static_cast<uint32_t>(count);
+  };
+  const size_t count = o.ids.values.size();
+  if (e.has_source() && o.source == 0) grow(&limits->source, count, e.source);
+  if (!e.has_source() && o.context == 0) grow(&limits->target, count + 1, e.target);
+}
+
+void make_text_room(phasor_limits* limits, size_t bytes) {
+  bytes = std::min(bytes, LineReader::kLongest);
+  if (limits->text_bytes != 0 && bytes > limits->text_bytes)
+    limits->text_bytes = static_cast<uint32_t>(bytes);
+}
+
+void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens,
+                   double seconds) {
+  note("%s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s",
+       grouped(count).c_str(), what, plural(count), grouped(tokens).c_str(), seconds,
+       seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
+       phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
+}
+
+int bad_input(const Engine& e, const string& where, const string& error) {
+  if (e.file.unchanged()) data_error("%s: %s", where.c_str(), error.c_str());
+  return 1;
+}
+
+int bad_line(const Engine& e, const Options& o, const string& where, uint64_t number,
+             const string& error) {
+  (void)bad_input(e, where, error);
+  if (o.json) output(Json().open('{').add("line", number).add("error", error).close('}').str());
+  output("\n");
+  output_flush();
+  return 1;
+}
+
+string no_room(size_t count, size_t room, const char* flag) {
+  return format("%zu tokens, there is room for %zu (%s)", count, room, flag);
+}
+
+bool known_ids(const TokenIds& ids, const phasor_side& side, string* why) {
+  for (const uint32_t id : ids)
+    if (id >= side.vocabulary)
+      return *why = format("token id %u, the vocabulary has %u", id, side.vocabulary), false;
+  return true;
+}
+
+bool known_ids(const char* flag, const TokenIds& ids, const phasor_side& side) {
+  string why;
+  return known_ids(ids, side, &why) || (data_error("%s: %s", flag, why.c_str()), false);
+}
+
+bool all_finite(const float* values, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!isfinite(values[i])) return false;
+  return true;
+}
+
+string piece_text(const Engine& e, uint32_t side, uint32_t id) {
+  size_t bytes = 0;
+  const char* text = phasor_piece(e.model, side, id, &bytes);
+  return text != nullptr ? string(text, bytes) : string();
+}
+
+bool split_pair(const string& texts, size_t known, size_t* tab, string* why) {
+  const bool given = known != string::npos;
+  *tab = given ? known : texts.find('\t');
+  if (*tab == string::npos || (!given && texts.find('\t', *tab + 1) != string::npos))
+    return *why = "expected two texts with one tab between them", false;
+  return true;
+}
+
+bool pair_ids(const Engine& e, uint32_t side, const string& texts, size_t tab, TokenIds* ids,
+              TokenIds* segments, size_t* first, string* why) {
+  if (!split_pair(texts, tab, &tab, why)) return false;
+  const size_t after = tab + 1;
+  if (!is_utf8(texts, why) || !text_ids(e, side, false, texts.substr(0, tab), ids, why))
+    return false;
+  *first = ids->size();
+  const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
+    segments->resize(capacity);
+    return phasor_pair_to_ids(e.session, side, out, segments->data(), capacity, count, texts.data(),
+                              tab, texts.data() + after, texts.size() - after, &e.error);
+  });
+  segments->resize(ids->size());
+  return e.done(status, why);
+}
+
+static bool plain_ids(const Engine& e, uint32_t side, bool template_ids, const string& text,
+                      TokenIds* ids, string* why) {
+  ids->resize(e.limits.source + e.limits.target + 16);
+  const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
+    return phasor_text_to_ids(e.session, side, template_ids, out, capacity, count, text.data(),
+                              text.size(), &e.error);
+  });
+  return e.done(status, why);
+}
+
+bool text_ids(const Engine& e, uint32_t side, bool template_ids, const string& text, TokenIds* ids,
+              string* why) {
+  if (!is_utf8(text, why)) return false;
+  if (side == PHASOR_SOURCE && template_ids && (e.languages.given || !e.prompt.empty())) {
+    const bool own = e.languages.given;
+    if (!plain_ids(e, side, !own, e.prompt + text, ids, why)) return false;
+    if (!own) return true;
+    ids->insert(ids->begin(), e.languages.before.begin(), e.languages.before.end());
+    ids->insert(ids->end(), e.languages.behind.begin(), e.languages.behind.end());
+    return true;
+  }
+  return plain_ids(e, side, template_ids, text, ids, why);
+}
+
+vector<uint32_t> numbers_of(const Engine& e, const string& name) {
+  vector<uint32_t> out;
+  auto field = sized<phasor_field>();
+  for (uint32_t i = 0; phasor_field_get(e.model, i, &field) == PHASOR_OK; ++i) {
+    if (name != field.name) continue;
+    for (const char* at = field.value; *at >= '0' && *at <= '9';) {
+      char* end = nullptr;
+      out.push_back(static_cast<uint32_t>(strtoul(at, &end, 10)));
+      at = *end == ' ' ? end + 1 : end;
+    }
+  }
+  return out;
+}
+
+const string& Detokenizer::add(uint32_t id) {
+  out_.resize(out_.capacity());
+  (void)with_room(&out_, [&](char* out, size_t capacity, size_t* bytes) {
+    return phasor_id_to_text(model_, side_, &state_, id, out, capacity, bytes);
+  });
+  return out_;
+}
+
+const string& Detokenizer::end() {
+  (void)with_room(&out_, [&](char* out, size_t capacity, size_t* bytes) {
+    return phasor_text_flush(model_, side_, &state_, out, capacity, bytes);
+  });
+  return out_;
+}
+
+}  // namespace cli
