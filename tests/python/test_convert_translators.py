@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 
 import translators as T
 from phasor import convert
-from phasor.families import hf_encoder_decoders as H
+from phasor.families.encoder_decoder import STACKS
+from phasor.families.encoder_decoders import FAMILIES
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
@@ -30,7 +31,7 @@ def converted(folder: Path, *flags: str) -> Path:
     return out
 
 
-@pytest.mark.parametrize("kind", [kind for f in H.FAMILIES for kind in f.types])
+@pytest.mark.parametrize("kind", [kind for f in FAMILIES for kind in f.types])
 def test_every_family_converts_and_replays_its_vectors(kind, tmp_path, phasor):
     path = converted(T.write(tmp_path / "m", kind), "--phasor", str(phasor))
     done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
@@ -39,7 +40,7 @@ def test_every_family_converts_and_replays_its_vectors(kind, tmp_path, phasor):
     assert d["target"]["embedding_shared"] == 1 and d["target"]["decoder_start"] == 3
 
 
-@pytest.mark.parametrize("kind", [kind for f in H.FAMILIES for kind in f.types])
+@pytest.mark.parametrize("kind", [kind for f in FAMILIES for kind in f.types])
 def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
     folder, whole = T.write(tmp_path / "m", kind), T.tensors(kind)
     for name in whole:
@@ -772,7 +773,7 @@ def test_the_small_blenderbots_files(tmp_path, phasor):
     assert tokens(phasor, path, "B__end__Ac") == [6, 2, 4, 11]
     d = PhasorFile(path).descriptor
     assert (d["source"]["prefix"], d["source"]["suffix"], d["source"]["unknown"]) == ([], [], 3)
-    places = [d[stack]["embedding_norm_place"] for stack in H.STACKS]
+    places = [d[stack]["embedding_norm_place"] for stack in STACKS]
     assert (
         places == [0, 1] and d["encoder"]["embedding_norm"] == d["decoder"]["embedding_norm"] == 1
     )

@@ -17,6 +17,7 @@ sys.path.insert(0, str(FUZZ))
 
 import readers  # noqa: E402
 import watch  # noqa: E402
+import words as reader_words  # noqa: E402
 from source import Source  # noqa: E402
 
 from phasor.entry import front_door  # noqa: E402
@@ -57,7 +58,7 @@ def test_an_input_is_the_same_wherever_it_is_made():
 
 def test_the_readers_modules_are_there():
     for modules in readers.READERS.values():
-        assert all((ROOT / "tools" / "phasor" / module).is_file() for module in modules)
+        assert all(reader_words.modules_of([module]) for module in modules)
 
 
 # ---- The watch

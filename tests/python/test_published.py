@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 import translators as T
 from phasor import convert
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.families import hf_encoder_decoders as H
+from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face import directory as hugging_face
 from phasor.values import settings
@@ -263,7 +263,7 @@ WEIGHTS = "model.safetensors"
 @pytest.mark.parametrize("name", ["BartModel", "PegasusModel", "M2M100Model", "MBartModel"])
 def test_names_without_their_beginning(name, tmp_path):
     """As a class without an output saves them: the file is the same."""
-    kind = next(f.types[0] for f in H.FAMILIES if name in f.classes)
+    kind = next(f.types[0] for f in FAMILIES if name in f.classes)
     named = {n: array for n, array in T.tensors(kind).items() if n.startswith("model.")}
     made, bare = [], {"architectures": [name]}
     for where, held, classes in (

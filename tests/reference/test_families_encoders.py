@@ -36,7 +36,7 @@ from test_families_decoders import float32_is_double
 
 import nomic_bert
 from phasor import convert
-from phasor.families.hf_deberta import log_buckets
+from phasor.families.encoders.deberta import log_buckets
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from phasor.families import hf_encoder_decoders as H
-from phasor.families.hf_encoders import BERT
+from phasor.families.encoder_decoder import STACKS
+from phasor.families.encoder_decoders import FAMILIES
+from phasor.families.encoders.bert import BERT
 from phasor.families.joined import BERT_CROSSING
 from phasor.families.names import bias_name
 
@@ -22,9 +23,9 @@ _BART = {
     "vocab_size": ROWS,
     "d_model": WIDTH,
     "max_position_embeddings": POSITIONS,
-    **{f"{stack}_layers": LAYERS for stack in H.STACKS},
-    **{f"{stack}_attention_heads": HEADS for stack in H.STACKS},
-    **{f"{stack}_ffn_dim": HIDDEN for stack in H.STACKS},
+    **{f"{stack}_layers": LAYERS for stack in STACKS},
+    **{f"{stack}_attention_heads": HEADS for stack in STACKS},
+    **{f"{stack}_ffn_dim": HIDDEN for stack in STACKS},
 }
 _T5 = {
     "vocab_size": ROWS,
@@ -40,7 +41,7 @@ _T5 = {
 
 def configuration(kind: str, **more: Any) -> dict[str, Any]:
     """config.json of a model type."""
-    family = next(f for f in H.FAMILIES if kind in f.types)
+    family = next(f for f in FAMILIES if kind in f.types)
     sizes = _BART if "d_ff" not in family.defaults else _T5
     ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 3}
     return {
@@ -67,7 +68,7 @@ def _shape(part: str) -> tuple[int, ...]:
 
 def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]:
     """The tensors of such a model, float32."""
-    family = next(f for f in H.FAMILIES if kind in f.types)
+    family = next(f for f in FAMILIES if kind in f.types)
     rng = np.random.default_rng(seed)
     out = {family.embeddings[0]: (rows, WIDTH)}
     if not family.defaults.get("tie_word_embeddings", True):

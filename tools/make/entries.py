@@ -159,7 +159,8 @@ def problems() -> list[str]:
     found = list(compared("function", library_functions(), library))
     sources = {f"src/cli/{name}.cpp" for name in program_sources()}
     found += compared("source", sources, {f"src/cli/{name}.cpp" for name in program} | set(ours))
-    read = {f"tools/phasor/{module}" for row in readers.values() for module in row}
+    patterns = {f"tools/phasor/{name}" for row in readers.values() for name in row}
+    read = {p.relative_to(ROOT).as_posix() for name in patterns for p in ROOT.glob(name)}
     found += compared("module", {f"tools/phasor/{m}" for m in modules}, read | set(ours))
     found += compared("reader", readers, converter)
     found += target_problems(

@@ -155,6 +155,7 @@ def campaign(args: argparse.Namespace) -> int:
 def report_coverage(folder: Path) -> None:
     """Lines and branches of the readers' modules that these inputs alone reach."""
     import readers
+    import words
 
     command = [sys.executable, "-m", "coverage"]
     subprocess.run([*command, "combine", "--quiet"], cwd=folder, check=True)
@@ -162,7 +163,8 @@ def report_coverage(folder: Path) -> None:
     files = json.loads((folder / "coverage.json").read_text())["files"]
     by_name = {name.partition("tools/phasor/")[2]: part["summary"] for name, part in files.items()}
     print(f"\n{'module':44}{'lines':>10}{'branches':>10}")
-    for name in dict.fromkeys(m for modules in readers.READERS.values() for m in modules):
+    patterns = [p for row in readers.READERS.values() for p in row]
+    for name in dict.fromkeys(words.modules_of(patterns)):
         s = by_name[name]
         lines = 100 * s["covered_lines"] / max(1, s["num_statements"])
         branches = 100 * s["covered_branches"] / max(1, s["num_branches"])

@@ -134,7 +134,7 @@ def _built(family: Any, config: Config, shapes: dict[str, Shape]) -> Any:
 
 
 def _translator(kind: str, class_name: str, **more: Any) -> Directory:
-    every = hugging_face.FAMILIES + hugging_face.TRANSLATORS
+    every = hugging_face.ENCODERS + hugging_face.TRANSLATORS
     family = next(f for f in every if kind in f.types and class_name.startswith(f.classes))
     values = translators.configuration(kind, architectures=[class_name], **more)
     config = Config(Path("config.json"), dict(values), family.defaults, family.newer)
@@ -174,7 +174,7 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
         return _joined(**more)
     if any(kind in f.types for f in hugging_face.TRANSLATORS):
         return _translator(kind, class_name, **more)
-    family = next(f for f in hugging_face.FAMILIES + hugging_face.DECODERS if kind in f.types)
+    family = next(f for f in hugging_face.ENCODERS + hugging_face.DECODERS if kind in f.types)
     values: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for name, value in _SIZES.items():
         if (field := family.fields.get(name, name)) in family.defaults:
@@ -199,7 +199,7 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
 def classes() -> list[tuple[str, str]]:
     """(model_type, class) of everything that is built."""
     out = []
-    for family in hugging_face.FAMILIES + hugging_face.DECODERS:
+    for family in hugging_face.ENCODERS + hugging_face.DECODERS:
         own = isinstance(family, decoder.Family)
         names = family.classes if own else [family.classes[0] + head for head in family.heads]
         out += [(family.types[0], name) for name in names]

@@ -1,5 +1,6 @@
-"""The readers of foreign bytes, each with the modules of tools/phasor that read them, and the maker
-of its hostile inputs. `make check` compares READERS with the modules that open files."""
+"""The readers of foreign bytes, each with the modules of tools/phasor that read them (or patterns
+of their names), and the maker of its hostile inputs. `make check` compares READERS with the modules
+that open files."""
 
 from __future__ import annotations
 
@@ -30,14 +31,10 @@ READERS = {
         "families/decoder.py",
         "families/encoder.py",
         "families/encoder_decoder.py",
-        "families/hf_decoders.py",
-        "families/hf_decoders_more.py",
-        "families/hf_decoders_newer.py",
-        "families/hf_encoders.py",
-        "families/hf_rotary_encoders.py",
-        "families/hf_deberta.py",
-        "families/hf_encoder_decoders.py",
-        "families/hf_t5_encoders.py",
+        "families/*_like.py",
+        "families/decoders/*.py",
+        "families/encoders/*.py",
+        "families/encoder_decoders/*.py",
         "families/joined.py",
         "families/rotary_scaling.py",
         "families/model.py",

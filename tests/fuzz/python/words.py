@@ -32,7 +32,14 @@ def _of_module(name: str) -> tuple[str, ...]:
     return tuple(out)
 
 
+def modules_of(patterns: Iterable[str]) -> list[str]:
+    """The modules of tools/phasor with such names."""
+    top = ROOT / "tools" / "phasor"
+    found = (path for pattern in patterns for path in sorted(top.glob(pattern)))
+    return [path.relative_to(top).as_posix() for path in found]
+
+
 @functools.cache
-def of(modules: Iterable[str]) -> tuple[str, ...]:
+def of(patterns: Iterable[str]) -> tuple[str, ...]:
     """All words of some modules of tools/phasor."""
-    return tuple(dict.fromkeys(word for name in modules for word in _of_module(name)))
+    return tuple(dict.fromkeys(w for name in modules_of(patterns) for w in _of_module(name)))

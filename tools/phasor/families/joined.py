@@ -17,15 +17,17 @@ import numpy as np
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
 from phasor.families import encoder_decoder, generation
+from phasor.families.bert_like import SIZES
 from phasor.families.decoder import Decoder
+from phasor.families.decoders.gpt import GPT2
 from phasor.families.encoder import Encoder, Family
+from phasor.families.encoders import FAMILIES as WHOLE_ENCODERS
+from phasor.families.encoders.bert import BERT
+from phasor.families.encoders.electra import ELECTRA
+from phasor.families.encoders.roberta import ROBERTA
+from phasor.families.encoders.roformer import ROFORMER
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
-from phasor.families.hf_decoders_more import GPT2
-from phasor.families.hf_encoders import BERT, ELECTRA, ROBERTA, SIZES
-from phasor.families.hf_encoders import FAMILIES as PLAIN_ENCODERS
-from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
-from phasor.families.hf_rotary_encoders import ROFORMER
 from phasor.families.model import NO_BLOCK, Model, Part, shape_of
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
@@ -66,7 +68,7 @@ BERT_GENERATION = Family(
     harmless=("type_vocab_size",),
     adapt=_bert_generation,
 )
-ENCODERS = PLAIN_ENCODERS + ROTARY_ENCODERS + (BERT_GENERATION,)
+ENCODERS = (*WHOLE_ENCODERS, BERT_GENERATION)
 FAMILY = encoder_decoder.Family(
     ("encoder-decoder",),
     ("EncoderDecoderModel",),

@@ -19,17 +19,12 @@ from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
 from phasor.families import decoder, encoder_decoder, generation, joined
 from phasor.families.decoder import Decoder
+from phasor.families.decoders import FAMILIES as DECODERS
 from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder_decoders import FAMILIES as TRANSLATORS
+from phasor.families.encoders import FAMILIES as ENCODERS
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
-from phasor.families.hf_deberta import FAMILIES as DEBERTA
-from phasor.families.hf_decoders import LLAMAS
-from phasor.families.hf_decoders_more import OTHERS
-from phasor.families.hf_decoders_newer import NEWER_ONES
-from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
-from phasor.families.hf_encoders import FAMILIES as ENCODERS
-from phasor.families.hf_rotary_encoders import FAMILIES as ROTARY_ENCODERS
-from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
 from phasor.files import read_bytes, read_json
 from phasor.format import descriptor as D
@@ -42,9 +37,7 @@ from phasor.sources.sentence_transformers import modules as sentence
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
 
-DECODERS = LLAMAS + OTHERS + NEWER_ONES
-FAMILIES = ENCODERS + ROTARY_ENCODERS + DEBERTA + T5_ENCODERS
-_EVERY = FAMILIES + DECODERS + TRANSLATORS + (joined.FAMILY,)
+_EVERY = ENCODERS + DECODERS + TRANSLATORS + (joined.FAMILY,)
 _SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.
@@ -490,7 +483,7 @@ def _family(
 
 def _not_built(kind: Any, families: Sequence[Any]) -> str:
     """That a model type is none of these, and the nearest of them by their names."""
-    types = list(dict.fromkeys(name for family in families for name in family.types))
+    types = sorted({name for family in families for name in family.types})
     listed = f"{', '.join(types[:_SHOWN])} and {len(types) - _SHOWN} more (docs/families.md)"
     if kind is None:
         return f"is missing; there are {listed}"

@@ -11,15 +11,15 @@ import math
 
 import numpy as np
 
+from phasor.families.bert_like import BERT_WORDS, SPANS, choice
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
-from phasor.families.hf_encoders import BERT_WORDS, SPANS, choice
 from phasor.families.model import BUFFER, single
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.values import settings, words
+from phasor.values import settings, table, words
 
 # The terms of a score beside q·k: of content and position, and of position and content.
 _TERMS = {"c2p": R.RELATIVE_KEYS, "p2c": R.RELATIVE_QUERIES}
@@ -186,68 +186,65 @@ _SIZES = settings("""
     legacy                   true
 """)
 _HARMLESS = words("pooler_dropout cls_dropout padding_idx pooler_hidden_act")
-
-FAMILIES = (
-    Family(
-        ("deberta",),
-        ("Deberta",),
-        "deberta.",
-        {
-            **tensor_names("encoder.layer.{layer}", _COMMON),
-            **tensor_names(
-                "encoder.layer.{layer}.attention.self",
-                """
-                qkv         .in_proj
-                pos_proj    .pos_proj
-                pos_q_proj  .pos_q_proj
-                """,
-            ),
-            "q_bias": "encoder.layer.{layer}.attention.self.q_bias",
-            "v_bias": "encoder.layer.{layer}.attention.self.v_bias",
-        },
-        _HEADS,
-        _SIZES,
-        harmless=_HARMLESS,
-        adapt=_first,
-    ),
-    Family(
-        ("deberta-v2",),
-        ("DebertaV2",),
-        "deberta.",
-        {
-            **tensor_names("encoder.layer.{layer}", _COMMON),
-            **tensor_names(
-                "encoder.layer.{layer}.attention.self",
-                """
-                q      .query_proj
-                k      .key_proj
-                v      .value_proj
-                pos_q  .pos_query_proj
-                pos_k  .pos_key_proj
-                """,
-            ),
-        },
-        {
-            **_HEADS,
-            "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(
-                unused=_WORDS
-            ),
-        },
-        settings(
+DEBERTA = Family(
+    ("deberta",),
+    ("Deberta",),
+    "deberta.",
+    {
+        **tensor_names("encoder.layer.{layer}", _COMMON),
+        **tensor_names(
+            "encoder.layer.{layer}.attention.self",
             """
-            vocab_size           128100
-            hidden_size          1536
-            num_hidden_layers    24
-            num_attention_heads  24
-            intermediate_size    6144
-            position_buckets     -1
-            norm_rel_ebd         "none"
-            share_att_key        false
+            qkv         .in_proj
+            pos_proj    .pos_proj
+            pos_q_proj  .pos_q_proj
             """,
-            _SIZES,
         ),
-        # Of a convolution, which is refused by its size.
-        harmless=(*_HARMLESS, "conv_act", "conv_groups"),
-        adapt=_second,
+        "q_bias": "encoder.layer.{layer}.attention.self.q_bias",
+        "v_bias": "encoder.layer.{layer}.attention.self.v_bias",
+    },
+    _HEADS,
+    _SIZES,
+    harmless=_HARMLESS,
+    adapt=_first,
+)
+DEBERTA_V2 = Family(
+    ("deberta-v2",),
+    ("DebertaV2",),
+    "deberta.",
+    {
+        **tensor_names("encoder.layer.{layer}", _COMMON),
+        **tensor_names(
+            "encoder.layer.{layer}.attention.self",
+            """
+            q      .query_proj
+            k      .key_proj
+            v      .value_proj
+            pos_q  .pos_query_proj
+            pos_k  .pos_key_proj
+            """,
+        ),
+    },
+    {
+        **_HEADS,
+        "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(
+            unused=_WORDS
+        ),
+    },
+    settings(
+        """
+        vocab_size           128100
+        hidden_size          1536
+        num_hidden_layers    24
+        num_attention_heads  24
+        intermediate_size    6144
+        position_buckets     -1
+        norm_rel_ebd         "none"
+        share_att_key        false
+        """,
+        _SIZES,
     ),
+    # Of a convolution, which is refused by its size.
+    harmless=(*_HARMLESS, "conv_act", "conv_groups"),
+    adapt=_second,
 )

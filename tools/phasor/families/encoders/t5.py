@@ -1,5 +1,5 @@
-"""The encoders of T5, mT5 and UMT5 alone (T5EncoderModel and its kin), as sentence-T5 and GTR
-have them (Ni et al. 2021)."""
+"""The encoders of T5, mT5 and UMT5 alone (T5EncoderModel and its kin), as sentence-T5 and GTR have
+them (Ni et al. 2021)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from phasor.errors import PhasorError
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import ACTIVATIONS
-from phasor.families.hf_encoder_decoders import MT5_SIZES, T5_HARMLESS, T5_NEUTRAL, T5_SIZES
 from phasor.families.names import tensor_names
+from phasor.families.t5_like import MT5_SIZES, T5_HARMLESS, T5_NEUTRAL, T5_SIZES
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.positions import check_t5_size, t5_table
@@ -118,8 +118,6 @@ def _family(kind: str, bias_layer: str, sizes: dict) -> Family:
     )
 
 
-FAMILIES = (
-    _family("t5", "0", T5_SIZES),
-    _family("mt5", "0", MT5_SIZES),
-    _family("umt5", "{layer}", MT5_SIZES),
-)
+T5_ENCODER = _family("t5", "0", T5_SIZES)
+MT5_ENCODER = _family("mt5", "0", MT5_SIZES)
+UMT5_ENCODER = _family("umt5", "{layer}", MT5_SIZES)

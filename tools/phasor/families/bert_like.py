@@ -1,0 +1,90 @@
+"""What BERT (Devlin et al. 2019) and the encoders that keep its names have alike."""
+
+from __future__ import annotations
+
+from phasor.families.encoder import Encoder
+from phasor.families.heads import Head
+from phasor.families.names import tensor_names
+from phasor.format import descriptor as D
+from phasor.values import settings
+
+SIZES = settings("""
+    vocab_size               30522
+    hidden_size              768
+    num_hidden_layers        12
+    num_attention_heads      12
+    intermediate_size        3072
+    hidden_act               "gelu"
+    max_position_embeddings  512
+    type_vocab_size          2
+    layer_norm_eps           1e-12
+    position_embedding_type  "absolute"
+    pad_token_id             0
+""")
+POOLER = ("pooler.*",)
+BERT_NAMES = tensor_names(
+    "encoder.layer.{layer}",
+    """
+    embedding       embeddings.word_embeddings
+    positions       embeddings.position_embeddings
+    segments        embeddings.token_type_embeddings
+    embedding_norm  embeddings.LayerNorm
+    relative_keys   .attention.self.distance_embedding
+    q               .attention.self.query
+    k               .attention.self.key
+    v               .attention.self.value
+    attention_out   .attention.output.dense
+    attention_norm  .attention.output.LayerNorm
+    ffn_in          .intermediate.dense
+    ffn_out         .output.dense
+    ffn_norm        .output.LayerNorm
+    """,
+)
+BERT_WORDS = Head(
+    D.LOGITS,
+    dense="cls.predictions.transform.dense",
+    activation="hidden_act",
+    norm="cls.predictions.transform.LayerNorm",
+    last="cls.predictions.decoder",
+    biases=("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    unused=("pooler.*", "cls.seq_relationship.*"),
+)
+ROBERTA_WORDS = Head(
+    D.LOGITS,
+    dense="lm_head.dense",
+    activation=D.GELU_ERF,
+    norm="lm_head.layer_norm",
+    last="lm_head.decoder",
+    biases=("lm_head.bias", "lm_head.decoder.bias"),
+    unused=POOLER,
+)
+ROBERTA_CLASSES = Head(
+    D.CLASSES, D.FIRST, "classifier.dense", D.TANH, last="classifier.out_proj", unused=POOLER
+)
+BARE = Head(unused=("pooler.*", "cls.*", "lm_head.*"))
+TOKENS = Head(D.CLASSES, last="classifier", unused=POOLER, scores=D.SOFTMAX)
+# Of each token, how well an answer begins and how well it ends there (phasor answer).
+SPANS = Head(
+    D.CLASSES,
+    last="qa_outputs",
+    unused=POOLER,
+    fixed_classes=("start", "end"),
+    scores=D.PLAIN,
+)
+
+
+def choice(pooler: str, activation: int | str = D.TANH) -> Head:
+    """Of a text and one of several choices, how well they go together (phasor rank)."""
+    return Head(
+        D.CLASSES,
+            pooler,
+        activation,
+        last="classifier",
+        fixed_classes=("choice",),
+        scores=D.PLAIN,
+    )
+
+
+def bert(e: Encoder) -> None:
+    e.segments()
+    e.relative_keys()

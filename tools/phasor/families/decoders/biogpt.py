@@ -1,0 +1,58 @@
+"""BioGPT (Luo et al. 2022)."""
+
+from __future__ import annotations
+
+from phasor.families.decoder import Decoder
+from phasor.families.gpt_like import gpt_like
+from phasor.families.model import single
+from phasor.families.names import tensor_names
+from phasor.values import settings
+
+
+def _biogpt(d: Decoder) -> None:
+    """Its norms have PyTorch's epsilon, whatever layer_norm_eps says."""
+    d.kind.update(attention_biases=15, ffn_biases=3, norm_eps=1e-5)
+    d.stack["final_norm_eps"] = 1e-5
+    d.learned(before=2)
+    if d.flag("scale_embedding"):
+        d.stack["embedding_scale"] = single(d.stack["width"] ** 0.5)
+
+
+BIOGPT = gpt_like(
+    "biogpt",
+    "BioGptForCausalLM",
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embed_tokens
+        positions       embed_positions
+        final_norm      layer_norm
+        output          output_projection
+        q               .self_attn.q_proj
+        k               .self_attn.k_proj
+        v               .self_attn.v_proj
+        attention_out   .self_attn.out_proj
+        attention_norm  .self_attn_layer_norm
+        ffn_norm        .final_layer_norm
+        ffn_in          .fc1
+        ffn_out         .fc2
+        """,
+    ),
+    settings("""
+        vocab_size               42384
+        hidden_size              1024
+        num_hidden_layers        24
+        num_attention_heads      16
+        intermediate_size        4096
+        hidden_act               "gelu"
+        max_position_embeddings  1024
+        layer_norm_eps           1e-12
+        scale_embedding          true
+        tie_word_embeddings      true
+    """),
+    _biogpt,
+    fields={"rms_norm_eps": "layer_norm_eps"},
+    harmless=("activation_dropout",),
+    hidden_factor=0,
+    trunk="biogpt.",
+)
