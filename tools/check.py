@@ -27,6 +27,8 @@ rules         every rule that a comment or a page cites by number has its page
 entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
 locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
+links         every file, heading, target, command, flag, function and promise that a page or a
+              comment names is there
 top-level     nothing lies at the top of the repository but what is meant to
 """
 
@@ -43,7 +45,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import entries, lock, stack
+from make import entries, links, lock, stack
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +69,8 @@ ROOMS = {
 PUBLIC = {"phasor.h", "phasor.hpp"}
 TOP_LEVEL = set(
     "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
-    " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .clang-format .gitignore".split()
+    " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .github .clang-format .clang-tidy"
+    " .editorconfig .pre-commit-config.yaml .gitignore cmake".split()
 )
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 # What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts
@@ -172,6 +175,10 @@ def run(*command, **kw):
             f"{(r.stderr or r.stdout).strip().splitlines()[:3]}"
         )
     return r.stdout
+
+
+def tracked_files():
+    return [n for n in run("git", "-C", str(ROOT), "ls-files", "-z").split("\0") if n]
 
 
 # ---- source
@@ -340,7 +347,7 @@ SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py")
 
 def check_lines(_):
     problems, count = [], 0
-    for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
+    for name in tracked_files():
         path = ROOT / name
         if path.suffix not in SOURCES or not path.is_file():
             continue
@@ -656,7 +663,7 @@ def check_rules(_):
         text = (ROOT / page).read_text(encoding="utf-8")
         known |= set(re.findall(r"^(?:### | \* *|\| )(\d\.\d+)\s", text, re.M))
     problems, count = [], 0
-    for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
+    for name in tracked_files():
         path = ROOT / name
         if (
             path.suffix not in (".h", ".hpp", ".cpp", ".c", ".py", ".md", ".mk", ".inc", "")
@@ -686,9 +693,8 @@ def check_paths(args):
     somewhere = re.compile(
         ("/(?:ho" + "me|ro" + "ot|wo" + "rk|Us" + "ers|mnt|build" + "s)/[A-Za-z0-9_.-]").encode()
     )
-    tracked = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
     problems, count = [], 0
-    for name in filter(None, tracked):
+    for name in tracked_files():
         path = ROOT / name
         if not path.is_file() or path.suffix == ".phasor":
             continue
@@ -704,9 +710,16 @@ def check_paths(args):
     return problems_to(problems, f"{count} files")
 
 
+def check_links(args):
+    program = ROOT / args.build / "phasor"
+    if not program.is_file():
+        raise Problem(f"{program.relative_to(ROOT)} is not there: make")
+    found, count = links.problems(ROOT, tracked_files(), links.helps(program))
+    return problems_to(found, f"{count} names")
+
+
 def check_top_level(_):
-    names = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
-    found = {name.split("/")[0] for name in names if name}
+    found = {name.split("/")[0] for name in tracked_files()}
     return problems_to(sorted(found - TOP_LEVEL), f"{len(found)} of {len(TOP_LEVEL)} names")
 
 

@@ -1,4 +1,4 @@
-// decode: replays the file's own test vectors and compares (promise 4 of the design).
+// decode: replays the file's own test vectors and compares (promise 4 of README.md).
 #pragma once
 #include "../format/vectors.h"
 #include "../runtime/forward.h"

@@ -11,7 +11,7 @@
 namespace phasor {
 
 struct NamedActivation {
-  std::string name;  // gelu_erf for kGeluErf
+  std::string name;
   Activation code;
   NamedActivation(const char* constant, Activation a) : code(a) {
     for (const char* c = constant + 1; *c != 0; ++c) {

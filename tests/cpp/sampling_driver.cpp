@@ -1,8 +1,8 @@
 // Choices for another program to compare: reads cases from standard input, numbers separated by
 // spaces,
-//   temperature top_k top_p min_p typical_p repetition presence frequency no_repeat min_new new
-//   draws seed the number of end ids and they, of suppressed ids and they, of ids so far and they,
-//   then the logits as hexadecimal f32 bits
+//   temperature top_k top_p min_p typical_p repetition presence frequency no_repeat_ngram
+//   min_new new draws seed the number of end ids and they, of suppressed ids and they, of ids so
+//   far and they, then the logits as hexadecimal f32 bits
 // and prints for each a line with the probabilities as hexadecimal bits and a line with the ids
 // that were drawn.
 //   sampling_driver MODEL

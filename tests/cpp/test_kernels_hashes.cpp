@@ -1,5 +1,5 @@
 // FNV-1a-64 of every kernel's output on fixed pseudo-random input, one table for every level and
-// every machine (PHASOR_NUMERICS 1). PHASOR_PRINT_HASHES=1 prints the table's lines. The inputs
+// every machine (phasor_numerics() 1). PHASOR_PRINT_HASHES=1 prints the table's lines. The inputs
 // hold no f32 subnormals, so that ARMv7's NEON, which flushes them, is held to the same table.
 #include "tile_level.h"
 

@@ -2,7 +2,7 @@
    getpgid of a number from 1000000 on, which no process has, or, on a board without a system, the
    Thumb instruction `hint #14`; at each the count so far is printed: "mark NUMBER COUNT". Build and
    use: tools/make/cross.mk, bench-cross. QEMU's plugin interface, version 1, by its names and types
-   alone (docs/devel/tcg-plugins in QEMU's documentation). */
+   alone ("QEMU TCG Plugins" in QEMU's documentation). */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -189,8 +189,8 @@ class Source(NamedTuple):
                 )
 
     def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
-        """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of
-        phasor_tokenizer_hf)."""
+        """Puts what a tokenizer says of ids and pairs into the descriptor (`info`: of
+        the section that was made)."""
         side = self.model.descriptor[self.side]
         if info["pieces"] > side["vocabulary"]:
             raise PhasorError(
