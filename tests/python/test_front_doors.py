@@ -97,6 +97,7 @@ _JSON = (
     "train/translation.py",
     "phasor/chat/template.py",
     "make/coverage.py",
+    "make/links.py",
     "make/mutants.py",
 )
 

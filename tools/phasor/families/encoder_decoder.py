@@ -1,6 +1,6 @@
 """Encoder-decoders of Hugging Face directories: a family is a table (`Family`) and a function;
-config.json becomes what a description says of a state_dict (description.py), and the reader of
-those does the rest (state_dict.py). The tensors' parts are named as there (names.py).
+config.json becomes what a description says of a state_dict (sources/state_dict), whose reader
+does the rest. The tensors' parts are named as there (names.py).
 """
 
 from __future__ import annotations
