@@ -26,8 +26,12 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
 PATH = re.compile(r"(?<![\w/.:~<$-])((?:[\w.*%{},…-]+/)+[\w.*%{},…-]*[\w*}…])(?![%$])")
 FILE = re.compile(r"(?<![\w/.*-])(\w[\w-]*\.(?:cpp|hpp|h|py|mk|sh|md))\b(?![\w/(])")
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?![\w-]|\.[a-z])")
-WORD = r"""-\w+|[A-Za-z_0-9]+=(?:'[^']*'|\S*)|[a-z][\w./-]*"""
-MAKE = re.compile(rf"(?:^|[;&(]\s*|[A-Z_]+=\S*\s)make((?: +(?:{WORD}))+)", re.M)
+WORD = re.compile(r"-\w+|[A-Za-z_0-9]+=(?:'[^']*'|\S*)|[a-z][\w./-]*")
+MAKE = re.compile(
+    r"(?:^|[;&(]\s*|[A-Z_]+=\S*\s)"
+    r"make((?: +(?:-\w+|[A-Za-z_0-9]+=(?:'[^']*'|\S*)|[a-z][\w./-]*))+)",
+    re.M,
+)
 DIFFSTAT = re.compile(r"^ \S+ +\| +\d+ .*$", re.M)  # of a trial on a branch
 COMMAND = re.compile(r"(?:^|[\s(/`])phasor ([a-z]+)(?= [A-Z-]|$| models/)", re.M)
 # A span that is one name with an underscore or with parentheses: a function, a type, a variable.
@@ -171,7 +175,7 @@ class Tree:
         self.words = {word for text in code for word in re.findall(r"\w+", text)}
         self.promises = set(re.findall(r"^\| (\d) \| \*\*", self.texts.get("README.md", ""), re.M))
         self.words |= FOREIGN_WORDS | {name.partition(".")[0] for name in self.names}
-        self.of_command = {name: set(FLAG.findall(part)) for name, part in re.findall(PART, helps)}
+        self.of_command = {name: set(FLAG.findall(part)) for name, part in PART.findall(helps)}
 
     def _text(self, name: str) -> str:
         path = self.root / name
@@ -238,7 +242,7 @@ def words(where: str, code: str, kind: str) -> Iterator[Named]:
         for match in MAKE.finditer(
             code if kind != "comment" else " ".join(re.findall("`[^`]*`", code))
         ):
-            for word in re.findall(WORD, match[1]):
+            for word in WORD.findall(match[1]):
                 if "=" in word:
                     yield Named(where, "variable", word.split("=")[0])
                 elif not word.startswith("-") and "." not in word:
@@ -272,10 +276,7 @@ def missing(tree: Tree, one: Named) -> bool:
         return (
             one.name not in tree.targets
             and not one.name.startswith("build/")
-            and not any(
-                "%" in t and re.fullmatch(re.escape(t).replace("%", ".+"), one.name)
-                for t in tree.targets
-            )
+            and not any(fnmatch.fnmatchcase(one.name, t.replace("%", "*")) for t in tree.targets)
         )
     if one.kind == "flag of":
         command, flag = one.name.split()

@@ -1,5 +1,5 @@
 // cli: what both ways of `phasor run` share, lines one after the other (in_turn.cpp) and side by
-// side (batch.cpp): the model with its options, how a line is read (runner.cpp), and how what was
+// side (side_by_side.cpp): the model with its options, how a line is read (runner.cpp), and how what was
 // made of it is printed.
 #pragma once
 #include <algorithm>
