@@ -1,6 +1,6 @@
 // cli: what both ways of `phasor run` share, lines one after the other (in_turn.cpp) and side by
-// side (side_by_side.cpp): the model with its options, how a line is read (runner.cpp), and how what was
-// made of it is printed.
+// side (side_by_side.cpp): the model with its options, how a line is read (runner.cpp), and how
+// what was made of it is printed.
 #pragma once
 #include <algorithm>
 
