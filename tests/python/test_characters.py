@@ -16,6 +16,7 @@ import test_llama2c
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
+from phasor.sources.tokenizer_files import tokenizer_section
 from phasor.tokenizers import characters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,7 +171,7 @@ def test_a_table_that_cannot_be(tmp_path, name, monkeypatch):
     (tmp_path / file).write_bytes(data)
     side = {"unknown": None, "pad": None, "start": None, "decoder_start": None, "mask": None}
     with pytest.raises(PhasorError, match=says) as error:
-        convert.tokenizer_section(tmp_path / file, {**side, "end": []})
+        tokenizer_section(tmp_path / file, {**side, "end": []})
     assert "\n" not in str(error.value) and str(error.value).startswith(str(tmp_path / file))
     assert not (tmp_path / "was-run").exists()
 

@@ -12,9 +12,9 @@ import pytest
 import chat
 import chat_model
 from conftest import ROOT
-from phasor.chat import template as chat_template
 from phasor.chat.template import Refused, compile_template
 from phasor.format.layout import PhasorError
+from phasor.sources.hugging_face.template import find_template
 
 CHATML = chat.TEMPLATES["chatml"].read_text(encoding="utf-8")
 
@@ -441,8 +441,9 @@ def folder(path, config=None, **files):
 
 
 def test_templates_and_tokens_of_a_directory(tmp_path):
-    assert chat_template.find_template(folder(tmp_path / "none")) is None
-    assert chat_template.find_template(folder(tmp_path / "base", {"bos_token": "<s>"})) is None
+    assert find_template(folder(tmp_path / "none")) == (None, {})
+    base = folder(tmp_path / "base", {"bos_token": "<s>"})
+    assert find_template(base) == (None, {"bos_token": "<s>"})
     tokens = {
         "bos_token": {"content": "<s>", "lstrip": False},
         "eos_token": "</s>",
@@ -450,29 +451,23 @@ def test_templates_and_tokens_of_a_directory(tmp_path):
         "additional_special_tokens": ["a", {"content": "b"}],
     }
     found = "t", {"bos_token": "<s>", "eos_token": "</s>", "additional_special_tokens": ["a", "b"]}
-    assert (
-        chat_template.find_template(folder(tmp_path / "one", {"chat_template": "t", **tokens}))
-        == found
-    )
+    assert find_template(folder(tmp_path / "one", {"chat_template": "t", **tokens})) == found
     named = [{"name": "tool_use", "template": "u"}, {"name": "default", "template": "t"}]
+    assert find_template(folder(tmp_path / "named", {"chat_template": named, **tokens})) == found
     assert (
-        chat_template.find_template(folder(tmp_path / "named", {"chat_template": named, **tokens}))
-        == found
-    )
-    assert (
-        chat_template.find_template(
+        find_template(
             folder(tmp_path / "file", {"chat_template": "old", **tokens}, chat_template__jinja="t")
         )
         == found
     )
     assert (
-        chat_template.find_template(
+        find_template(
             folder(tmp_path / "json", tokens, chat_template__json='{"chat_template": "t"}')
         )
         == found
     )
     with pytest.raises(PhasorError, match="tool_use; there is none called default"):
-        chat_template.find_template(folder(tmp_path / "other", {"chat_template": named[:1]}))
+        find_template(folder(tmp_path / "other", {"chat_template": named[:1]}))
 
 
 def test_conversion(tmp_path, capsys):

@@ -27,10 +27,11 @@ from phasor.chat import calls as chat_calls
 from phasor.chat import compiler as chat_compiler
 from phasor.chat import state as chat_state
 from phasor.chat import syntax as chat_syntax
-from phasor.chat import template as chat_template
 from phasor.chat import values as chat_values
 from phasor.chat.template import Refused, compile_template
 from phasor.format.layout import PhasorError
+from phasor.sources.gguf.source import find_template as find_gguf
+from phasor.sources.hugging_face.template import find_template
 
 PAGE = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
 LIST = {
@@ -1006,7 +1007,7 @@ def test_special_tokens_of_every_type_are_a_line(tmp_path, config, what):
     )
     (tmp_path / "tokenizer_config.json").write_bytes(data)
     with pytest.raises(PhasorError) as found:
-        chat_template.section_of(tmp_path)
+        compile_template(*find_template(tmp_path))
     assert what in str(found.value) and len(str(found.value).splitlines()) == 1
     assert isinstance(found.value, Refused) or str(tmp_path) in str(found.value)
 
@@ -1021,19 +1022,16 @@ def test_files_of_templates_that_cannot_be_read(tmp_path):
         folder.mkdir()
         (folder / name).write_bytes(data)
         with pytest.raises(PhasorError, match=f"{name}: {what}") as found:
-            chat_template.section_of(folder)
+            find_template(folder)
         assert "\n" not in str(found.value)
-    with pytest.raises(PhasorError, match="no such file|cannot be read"):
-        chat_template.section_of(tmp_path, file=tmp_path / "nothing.jinja")
     for metadata in ({"tokenizer.chat_template": 5}, {"tokenizer.chat_template": ["a"]}):
         with pytest.raises(Refused, match="tokenizer.chat_template: expected a text"):
-            chat_template.section_of(tmp_path, metadata)
+            find_gguf(metadata)
     odd = {
         "tokenizer.chat_template": "{{ bos_token }}",
         "tokenizer.ggml.tokens": 5,
         "tokenizer.ggml.bos_token_id": 0,
     }
-    assert chat_template.section_of(tmp_path, odd) == compile_template("{{ bos_token }}", {})
-    assert chat_template.section_of(
-        tmp_path, {**odd, "tokenizer.ggml.tokens": [1, 2]}
-    ) == compile_template("{{ bos_token }}", {})
+    found = "{{ bos_token }}", {}
+    assert find_gguf(odd) == found
+    assert find_gguf({**odd, "tokenizer.ggml.tokens": [1, 2]}) == found

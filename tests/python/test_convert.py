@@ -3,6 +3,7 @@ or not at all."""
 
 import json
 import struct
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -114,7 +115,7 @@ def test_the_report(tmp_path, capsys, monkeypatch):
     assert f"{(tmp_path / 'm.phasor').stat().st_size:,} bytes" in out.out
     assert "q8 " in out.out and "largest rounding error" in out.out and "stored exactly" in out.out
     assert "\r" not in out.err  # progress is for a person who watches
-    monkeypatch.setattr(convert.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert convert.main(command) == 0 and "tensor" in errors(capsys)
 
 

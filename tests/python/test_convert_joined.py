@@ -15,9 +15,11 @@ from safetensors.numpy import load_file, save_file
 
 import translators as T
 from phasor import convert
+from phasor.errors import Problems
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 BERT = T.joined_configuration()["encoder"]
 _TIED = "tie_encoder_decoder"
@@ -57,10 +59,10 @@ def test_a_tensor_too_few_or_too_many_is_refused(tmp_path):
     for name in whole:
         save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
         with pytest.raises(PhasorError, match="missing"):
-            model, _ = convert.read_source(folder, None, [])
-            raise convert.Problems(model.problems())
+            model, _ = read_source(folder)
+            raise Problems(model.problems())
     save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert model.problems() == ["left over: more (3) has no use in this model"]
 
 
@@ -92,12 +94,12 @@ def test_a_projection_between_widths_is_in_the_keys_and_values(tmp_path):
         }
         save_file(left, folder / "model.safetensors")
         with pytest.raises(PhasorError, match=f"{line}: enc_to_dec_proj.{name}"):
-            convert.read_source(folder, None, [])
+            read_source(folder)
     save_file(
         {**whole, **more, **names, "enc_to_dec_proj.bias": bridge}, folder / "model.safetensors"
     )
     with pytest.raises(PhasorError, match="misshapen: enc_to_dec_proj.bias"):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 @pytest.mark.parametrize("kept", ["encoder", "decoder", "both", "mixed"])
@@ -123,15 +125,15 @@ def test_one_stack_for_both(kept, tmp_path):
         line = "missing: .*encoder.layer.1.output.dense.weight"
     save_file(whole, folder / "model.safetensors")
     with pytest.raises(PhasorError, match=line):
-        model, _ = convert.read_source(folder, None, [])
-        raise convert.Problems(model.problems())
+        model, _ = read_source(folder)
+        raise Problems(model.problems())
 
 
 def test_one_stack_without_cross_attention_is_refused(tmp_path):
     folder = T.write_joined(tmp_path / "m", tie_encoder_decoder=True)
     shared = {n: t for n, t in T.joined_tensors().items() if not n.startswith("decoder.bert.e")}
     save_file(shared, folder / "model.safetensors")
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert all("crossattention" in line for line in model.problems()) and model.problems()
 
 
@@ -327,7 +329,7 @@ def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
     assert "give its directory" in refused(capsys, folder, *one, "--tokenizer", spm)
     many = put(tmp_path / "many", {"vocab.txt": "\n".join([*WORDS, *"cdefghijklmno"]).encode()})
     path = put(many, {"tokenizer_config.json": FILES["tokenizer_config.json"]})
-    assert convert.read_source(folder, None, [path, path])  # 23 pieces
+    assert read_source(folder, [path, path])  # 23 pieces
     said = FILES["vocab.txt"] + "\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nn\no\np".encode()
     put(many, {"vocab.txt": said})
     assert f"{many}: has 24 pieces, the target embedding has 23 rows" in refused(
@@ -339,9 +341,9 @@ def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
 
 def test_a_directory_says_which_flag_to_give(tmp_path, capsys):
     folder = two_vocabularies(tmp_path, FILES)
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert any("the output is ids: --tokenizer with" in note for note in model.notes)
-    model, _ = convert.read_source(T.write_joined(tmp_path / "one", FILES), None, [])
+    model, _ = read_source(T.write_joined(tmp_path / "one", FILES))
     assert not any("--tokenizer" in note for note in model.notes)
     for name in FILES:
         (folder / name).unlink()
@@ -360,7 +362,7 @@ def test_a_folder_beside_the_model_that_cannot_be_looked_into(tmp_path, monkeypa
         return stat(path, **more)
 
     monkeypatch.setattr(os, "stat", refuses)
-    model, sections = convert.read_source(folder, None, [])
+    model, sections = read_source(folder)
     assert sections == {} and model.problems() == []
 
 
@@ -387,7 +389,7 @@ def test_the_tokenizer_of_the_decoder_is_not_the_sources(tmp_path, capsys):
 def test_a_decoder_alone_takes_states(tmp_path, phasor):
     path = converted(T.write_alone(tmp_path / "m", FILES), "--phasor", str(phasor))
     subprocess.run([phasor, "verify", path], capture_output=True, check=True)
-    model, _ = convert.read_source(tmp_path / "m", None, [])
+    model, _ = read_source(tmp_path / "m")
     assert any("--embeddings FILE.npy" in note for note in model.notes)
     d = PhasorFile(path).descriptor
     assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (0, 4)
@@ -439,7 +441,7 @@ def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
 def test_what_is_no_decoder_alone(more, line, tmp_path):
     folder = T.write_alone(tmp_path / "m", **more)
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 def test_a_decoder_alone_lacks_a_tensor(tmp_path):
@@ -447,5 +449,5 @@ def test_a_decoder_alone_lacks_a_tensor(tmp_path):
     for name in whole:
         save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
         with pytest.raises(PhasorError, match="missing"):
-            model, _ = convert.read_source(folder, None, [])
-            raise convert.Problems(model.problems())
+            model, _ = read_source(folder)
+            raise Problems(model.problems())

@@ -14,14 +14,15 @@ from safetensors.numpy import save_file
 
 import translators as T
 from phasor import convert
+from phasor.errors import Problems
 from phasor.families.encoder_decoder import STACKS
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 from phasor.sources.hugging_face import tokenizer_json
-from phasor.sources.hugging_face.side_tokenizers import Languages
 from phasor.tokenizers.section import read_section
 
 
@@ -47,10 +48,10 @@ def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
         if name != "final_logits_bias":  # old files have none
             save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
             with pytest.raises(PhasorError):
-                model, _ = convert.read_source(folder, None, [])
-                raise convert.Problems(model.problems())
+                model, _ = read_source(folder)
+                raise Problems(model.problems())
     save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert model.problems() == ["left over: more (3) has no use in this model"]
 
 
@@ -64,7 +65,7 @@ def test_an_encoder_alone_is_that_of_the_whole_model(kind, tmp_path, phasor):
     whole = PhasorFile(converted(T.write(tmp_path / "whole", kind)))
     name = H_ENCODERS[kind]
     folder = T.write(tmp_path / "m", kind, architectures=[name])
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert any("decoder.final_layer_norm.weight" in note for note in model.notes)
     path = converted(folder, "--phasor", str(phasor))
     ids = [5, 9, 3, 17, 2]
@@ -221,7 +222,7 @@ def test_languages(tmp_path, phasor):
 )
 def test_languages_that_are_not_there(languages, line, tmp_path):
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(marian(tmp_path), None, [], languages=Languages(*languages))
+        read_source(marian(tmp_path), source_lang=languages[0], target_lang=languages[1])
 
 
 def test_languages_of_the_program(tmp_path, phasor):
@@ -297,7 +298,7 @@ def test_prefixes_of_tasks_are_prompts(tmp_path, phasor):
     for wrong in {"a": {"prefix": "x\n"}}, {"a\x1f": {"prefix": "x"}}, {"a": {"prefix": 3}}, [1]:
         folder = T.write(tmp_path / "m", "t5", **{**more, "task_specific_params": wrong})
         with pytest.raises(PhasorError, match="task_specific_params"):
-            convert.read_source(folder, None, [])
+            read_source(folder)
 
 
 def test_a_flag_of_languages_goes_with_a_translator(tmp_path, capsys):
@@ -461,7 +462,7 @@ def test_one_tokenizer_with_languages(kind, languages, around, first, tmp_path, 
 def test_languages_of_one_tokenizer_that_are_not_there(kind, languages, line, tmp_path):
     folder = T.write(tmp_path / "m", "mbart", package_files(kind))
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(folder, None, [], languages=Languages(*languages))
+        read_source(folder, source_lang=languages[0], target_lang=languages[1])
 
 
 def m2m_files(**config: object) -> dict[str, bytes]:
@@ -501,7 +502,7 @@ def test_languages_behind_a_list(tmp_path, phasor):
 def test_a_list_of_languages_with_one_thing_wrong(config, line, tmp_path):
     folder = T.write(tmp_path / "m", "m2m_100", m2m_files(**config))
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 def test_a_file_of_t5_with_sentinels_behind_it(tmp_path, phasor):
@@ -536,7 +537,7 @@ def test_a_file_of_t5_with_sentinels_behind_it(tmp_path, phasor):
 def test_a_file_of_t5_with_one_thing_wrong(config, line, tmp_path):
     folder = T.write(tmp_path / "m", "t5", T.t5_files(**config), **T.T5_IDS)
     with pytest.raises(PhasorError, match=re.escape(line)):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 PEGASUS_ROWS = 115
@@ -575,7 +576,7 @@ def test_a_file_of_pegasus_with_one_thing_wrong(config, line, tmp_path):
         **{**T.T5_IDS, "vocab_size": PEGASUS_ROWS},
     )
     with pytest.raises(PhasorError, match=re.escape(line)):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 @pytest.mark.parametrize(
@@ -634,7 +635,7 @@ def test_a_mask_of_plbart_without_a_row(added, tmp_path, phasor):
     assert tokens(phasor, path, "ab<mask>b") == [ids["▁ab"], 3, ids["▁"], ids["b"], 2, 14]
     folder = T.write(tmp_path / "b", "plbart", T.fairseq_files("PLBart"), vocab_size=15)
     with pytest.raises(PhasorError, match="has 16 pieces, the source embedding has 15 rows"):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 @pytest.mark.parametrize(
@@ -670,7 +671,7 @@ def test_a_mask_of_plbart_without_a_row(added, tmp_path, phasor):
 def test_numbers_of_fairseq_with_one_thing_wrong(kind, config, line, tmp_path):
     folder = T.write(tmp_path / "m", "mbart", T.fairseq_files(kind, **config), vocab_size=65)
     with pytest.raises(PhasorError, match=re.escape(line)):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 @pytest.mark.parametrize("kind, name", [("Pegasus", "spiece"), ("MBart", "sentencepiece.bpe")])
@@ -692,7 +693,7 @@ def test_a_model_that_a_class_cannot_number(kind, name, tmp_path, capsys):
 def test_languages_that_t5_has_not(tmp_path):
     folder = T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS)
     with pytest.raises(PhasorError, match="--target-lang: the tokenizer has no languages"):
-        convert.read_source(folder, None, [], languages=Languages("", "de"))
+        read_source(folder, source_lang="", target_lang="de")
 
 
 @pytest.mark.parametrize(
@@ -724,7 +725,7 @@ def test_files_that_only_a_class_can_read(files, kind, tmp_path):
     content = {**dict.fromkeys(files, b"{}"), "tokenizer_config.json": said}
     folder = T.write(tmp_path / "m", "bart", content)
     with pytest.raises(PhasorError, match="save it as tokenizer.json"):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 BLENDERBOT_WORDS = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", "a", "b", "Ġa", *"cdefghijklmnopqr"]
@@ -850,7 +851,7 @@ def test_the_small_blenderbots_files(tmp_path, phasor):
 def test_the_small_blenderbots_files_with_one_thing_wrong(files, line, tmp_path):
     folder = T.write(tmp_path / "m", "blenderbot-small", files)
     with pytest.raises(PhasorError, match=line) as error:
-        convert.read_source(folder, None, [])
+        read_source(folder)
     assert "\n" not in str(error.value)
 
 
@@ -873,7 +874,7 @@ def test_what_is_recommended_is_kept(tmp_path):
         "renormalize_logits": True,
     }
     files = {"generation_config.json": json.dumps(said).encode()}
-    model, _ = convert.read_source(marian(tmp_path, files), None, [])
+    model, _ = read_source(marian(tmp_path, files))
     g, target = model.descriptor["generation"], model.descriptor["target"]
     assert (g["beams"], g["length_penalty"], g["early_stopping"]) == (6, 0.5, 1)
     assert g["suppressed"] == [2] and g["no_repeat_ngram"] == 3  # the end is never forbidden
@@ -886,7 +887,7 @@ def test_what_is_recommended_is_kept(tmp_path):
 
 def noted(folder: Path) -> tuple[dict, str]:
     """What the file has of it, and the note of what it has not."""
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     return model.descriptor.get("generation", {}), "; ".join(
         n for n in model.notes if "not kept" in n
     )
@@ -974,7 +975,7 @@ def test_several_ends_and_last_tokens(tmp_path, phasor):
     said = {"eos_token_id": [0, 7], "forced_eos_token_id": [7, 0, 99]}
     own = {"generation_config.json": json.dumps(said).encode()}
     folder = marian(tmp_path, {**T.marian_files(), **own})
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert model.descriptor["target"]["end"] == [0, 7]
     assert model.descriptor["generation"]["forced_last"] == 0
     assert [n for n in model.notes if n.startswith("forced_eos_token_id")] == [
@@ -985,12 +986,12 @@ def test_several_ends_and_last_tokens(tmp_path, phasor):
     assert tokens(phasor, path, "ab")[-1] == 0
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 0]}))
     with pytest.raises(PhasorError, match="eos_token: id 0, and eos_token_id of the configuration"):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 def test_a_config_without_a_generation_config_recommends(tmp_path):
     folder = marian(tmp_path, {}, num_beams=4, bad_words_ids=[[2]])
-    g = convert.read_source(folder, None, [])[0].descriptor["generation"]
+    g = read_source(folder)[0].descriptor["generation"]
     assert g["beams"] == 4 and g["suppressed"] == [2]
 
 
@@ -1010,7 +1011,7 @@ def test_a_config_without_a_generation_config_recommends(tmp_path):
 def test_what_cannot_be_recommended(said, line, tmp_path):
     files = {"generation_config.json": json.dumps(said).encode()}
     with pytest.raises(PhasorError, match="generation_config.json") as error:
-        convert.read_source(marian(tmp_path, files), None, [])
+        read_source(marian(tmp_path, files))
     assert line in str(error.value)
 
 

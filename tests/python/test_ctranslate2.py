@@ -230,7 +230,8 @@ def test_integers_that_cannot_be(tmp_path, capsys):
 
 def test_vocabularies_and_flags(tmp_path, capsys):
     folder = Model().write(tmp_path / "m")
-    assert "does not go with" in said_flag(folder, capsys, "--source-lang", "en")
+    line = said_flag(folder, capsys, "--source-lang", "en")
+    assert f"--source-lang: goes with a Hugging Face directory; {folder} is none" in line
     (folder / "config.json").write_text('{"eos_token": "<end>"}')
     assert "eos_token: '<end>' is not in the target vocabulary" in said(folder, capsys)
     (folder / "config.json").write_text('{"a_new_field": 1}')

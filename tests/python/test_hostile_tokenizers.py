@@ -21,6 +21,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError, Problems, named, shown
 from phasor.families.hf_config import Config
 from phasor.files import fits, parse_json
+from phasor.moments import read_moments
 from phasor.program import ProgramFailed
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.lora.adapter import _is_end, _tokens
@@ -797,12 +798,12 @@ def _weights(path: Path) -> dict[str, np.ndarray]:
 def test_moments_that_are_none(tmp_path, data, says):
     (tmp_path / "m.npy").write_bytes(data)
     with pytest.raises(PhasorError, match=says):
-        convert.read_moments(tmp_path / "m.npy")
+        read_moments(tmp_path / "m.npy")
 
 
 def test_moments_as_numpy_writes_them(tmp_path):
     np.save(tmp_path / "m.npy", np.arange(3, dtype="<f4"))
-    assert convert.read_moments(tmp_path / "m.npy").tolist() == [0, 1, 2]
+    assert read_moments(tmp_path / "m.npy").tolist() == [0, 1, 2]
 
 
 @pytest.mark.long

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phasor import convert, moments
+from phasor import moments
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
+from phasor.moments import Moments
 from phasor.reference.forward import Reference, layer_norm, rms_norm
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
@@ -114,7 +115,7 @@ def test_the_tool_and_what_it_is_for(phasor, model, text, tmp_path, capsys):
         sum((values != 1).any() for values in by_slot(file, found).values())
         >= len(by_slot(file, found)) - 2
     )
-    weights = convert.Moments(file.descriptor, found)
+    weights = Moments(file.descriptor, found)
     for slot in [s for s in R.slots(file.descriptor) if s.matrix][:6]:
         x, m = file.weights(slot.key).astype(np.float32)[:64], weights(slot).astype(np.float64)
         errors = [
@@ -154,4 +155,4 @@ def test_the_tool_and_what_it_is_for(phasor, model, text, tmp_path, capsys):
         "the file has no tokenizer" in capsys.readouterr().err and not (tmp_path / "n.npy").exists()
     )
     with pytest.raises(L.PhasorError, match="expected .* values of f32"):
-        convert.Moments(file.descriptor, found[1:])
+        Moments(file.descriptor, found[1:])

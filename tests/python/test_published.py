@@ -16,7 +16,9 @@ from phasor import convert
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
+from phasor.sources.find import read_source
 from phasor.sources.hugging_face import directory as hugging_face
+from phasor.sources.hugging_face import tokenizers
 from phasor.values import settings
 
 _OLD = settings("""
@@ -253,7 +255,7 @@ def test_a_published_encoder_decoder_is_read(name, tmp_path):
     if said.get("tie_word_embeddings") is True:
         whole = T.tensors(kind)
         save_file({k: v for k, v in whole.items() if k != "lm_head.weight"}, folder / WEIGHTS)
-    model, _ = convert.read_source(folder, None, [Path("none")])
+    model, _ = read_source(folder, [Path("none")])
     assert model.problems() == []
 
 
@@ -305,7 +307,7 @@ def test_names_without_their_beginning(name, tmp_path):
 def test_a_dead_field_that_would_say_something(kind, said, line, tmp_path):
     folder = T.write(tmp_path / "m", kind, **said)
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_the_first_token_of_bart(said, own, first, tmp_path):
     folder = T.write(tmp_path / "m", "bart", **said)
     if own is not None:
         (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2, **own}))
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     assert model.descriptor["target"]["forced_first"] == first
     left = own is not None and first is None
     assert any("left out, generation_config.json has no" in n for n in model.notes) == left
@@ -339,7 +341,7 @@ def test_the_line_for_a_class_has_every_class_of_its_type(tmp_path):
     ):
         folder = T.write(tmp_path / kind, kind, architectures=["BartForQuestions"])
         with pytest.raises(PhasorError, match="is not built; there is") as error:
-            convert.read_source(folder, None, [])
+            read_source(folder)
         assert all(name in str(error.value) for name in names)
 
 
@@ -523,7 +525,7 @@ def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
     monkeypatch.setattr(hugging_face, "_opened", lambda folder: Checkpoint(folder / "none", {}))
     (tmp_path / "config.json").write_text(json.dumps(STACKS[name]))
     try:
-        model, _ = convert.read_source(tmp_path, None, [])
+        model, _ = read_source(tmp_path)
         lines = model.problems()
     except PhasorError as error:
         lines = [str(error)]
@@ -549,12 +551,11 @@ def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
 def test_added_tokens_beside_a_decoders_model(file, values, line, tmp_path, monkeypatch):
     """A SentencePiece model splits a text at its own pieces alone."""
     proto = {"pieces": [(b"<s>", 0.0, 3), (b"a", 0.0, 1)]}
-    monkeypatch.setattr(hugging_face, "read_model_proto", lambda data: proto)
+    monkeypatch.setattr(tokenizers, "read_model_proto", lambda data: proto)
     (tmp_path / "tokenizer.model").write_bytes(b"of the patch")
     (tmp_path / file).write_text(json.dumps(values))
-    source = hugging_face.Source(None, tmp_path, None)
     if not line:
-        source._check_added(tmp_path / "tokenizer.model")
+        tokenizers.check_added(tmp_path / "tokenizer.model")
         return
     with pytest.raises(PhasorError, match=line):
-        source._check_added(tmp_path / "tokenizer.model")
+        tokenizers.check_added(tmp_path / "tokenizer.model")

@@ -23,6 +23,7 @@ from phasor.format.file import (
     replacing,
     write_model,
 )
+from phasor.moments import Moments
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
@@ -71,7 +72,7 @@ def converted(
             lambda slot: given.weights(slot.key),
             lambda slot: end if is_end(slot) else kind,
             extra,
-            moments=None if moments is None else convert.Moments(given.descriptor, moments),
+            moments=None if moments is None else Moments(given.descriptor, moments),
         )
         file.flush()
         replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
@@ -188,7 +189,7 @@ def test_odd_weights_and_moments(phasor, seed, tmp_path):
                     given.meta,
                     lambda slot: given.weights(slot.key),
                     kind,
-                    moments=None if weights is None else convert.Moments(given.descriptor, weights),
+                    moments=None if weights is None else Moments(given.descriptor, weights),
                 )
             assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes(), L.TYPES[
                 kind

@@ -6,16 +6,17 @@ import subprocess
 
 import numpy as np
 import pytest
-import translators as T
 
+import translators as T
 from phasor import convert
 from phasor.format.layout import F32
+from phasor.sources.find import read_source
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("states")
-    read, _ = convert.read_source(T.write(folder / "m", "bart"), None, [])
+    read, _ = read_source(T.write(folder / "m", "bart"))
     convert.convert(read, folder / "m.phasor", F32, {}, None, quiet=True)
     return folder / "m.phasor"
 

@@ -16,6 +16,7 @@ from phasor import convert
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.format import tensors as R
+from phasor.sources.find import read_source
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "pytorch"
@@ -42,7 +43,7 @@ def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
     """What a checkpoint with the golden's description becomes: the bytes of each tensor, notes."""
     described = path.with_name("d.toml")
     described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
-    model, _ = convert.read_source(path, described, ())
+    model, _ = read_source(path, describe=described)
     assert model.problems() == []
     return [model.weights(slot).tobytes() for slot in R.slots(model.descriptor)], model.notes
 

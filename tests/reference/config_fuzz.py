@@ -36,12 +36,12 @@ import transformers  # the pinned one
 from config_draws import LENGTHS
 from family_table import ROOT, Table
 
-from phasor import convert
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 from phasor.sources.hugging_face.directory import DECODERS
 
 TOLERANCE = 1e-5  # of the outputs' range
@@ -101,7 +101,7 @@ def checked(folder: Path, draw: dict[str, Any]) -> Result:
     if draw["why"]:
         return Result("not made", draw["why"], draw)
     try:
-        model, _ = convert.read_source(folder, None, [])
+        model, _ = read_source(folder)
         problems = model.problems()
         if problems:
             raise PhasorError(problems[0])

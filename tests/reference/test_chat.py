@@ -10,7 +10,8 @@ import transformers.utils.chat_template_utils as theirs
 
 import chat
 import chat_model
-from phasor.chat.template import compile_template, find_template
+from phasor.chat.template import compile_template
+from phasor.sources.hugging_face.template import find_template
 
 CHATS = ("chatml", "llama2", "llama3.1", "mistral-v3", "qwen3", "gemma3", "zephyr", "deepseek-r1")
 

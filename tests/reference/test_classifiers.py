@@ -18,6 +18,7 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 TOLERANCE = 1e-5
 VOCABULARY, LONGEST, PAD = 57, 24, 3
@@ -81,7 +82,7 @@ class Classifier:
             for p in self.net.parameters():
                 p.copy_(torch.randn_like(p) * 0.3 + (p.dim() == 1))
         self.net.save_pretrained(folder / "m")
-        model, sections = convert.read_source(folder / "m", None, [])
+        model, sections = read_source(folder / "m")
         self.path = folder / "m.phasor"
         convert.convert(model, self.path, F32, sections, None, quiet=True)
 
@@ -180,7 +181,7 @@ def test_every_decoder(case, tmp_path):
     kind = getattr(transformers, class_of(case))
     net = decoders.randomized(kind, config, len(case.name)).eval()
     net.save_pretrained(tmp_path / "m")
-    model, sections = convert.read_source(tmp_path / "m", None, [])
+    model, sections = read_source(tmp_path / "m")
     convert.convert(model, tmp_path / "m.phasor", F32, sections, None, quiet=True)
     reference, rng = Reference(PhasorFile(tmp_path / "m.phasor")), np.random.default_rng(5)
     for length in (1, 2, 9, 40):
@@ -246,7 +247,7 @@ def reranker(request, tmp_path_factory):
         model_input_names=["input_ids", "attention_mask"],
     )
     own.save_pretrained(folder)
-    model, sections = convert.read_source(folder, None, [])
+    model, sections = read_source(folder)
     convert.convert(model, folder / "m.phasor", F32, sections, None, quiet=True)
     return net, own, folder / "m.phasor"
 

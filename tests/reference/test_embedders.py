@@ -18,6 +18,7 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 TOLERANCE = 1e-5
 VOCABULARY, WIDTH, LONGEST = 71, 24, 40
@@ -157,7 +158,7 @@ def embedder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedder")
     (folder / "source").mkdir()
     made = Embedder(request.param, folder / "source")
-    model, sections = convert.read_source(folder / "source", None, [])
+    model, sections = read_source(folder / "source")
     made.path = folder / "m.phasor"
     convert.convert(model, made.path, F32, sections, None, quiet=True)
     return made

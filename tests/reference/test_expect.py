@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from described import RIGHT, right
 
+from described import RIGHT, right
 from phasor import convert
 from phasor import vectors as V
 from phasor.errors import PhasorError
 from phasor.expect import AUTHOR
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32
+from phasor.sources.find import read_source
 
 WIDTH = 16
 
@@ -110,7 +111,7 @@ def converted(folder: Path, model: torch.nn.Module, description: str = RIGHT) ->
         logits=output.detach(),
         hidden=torch.stack(hidden[: 1 + 2]).detach(),
     )
-    read, sections = convert.read_source(folder / "m.pt", None, [])
+    read, sections = read_source(folder / "m.pt")
     convert.convert(
         read, folder / "m.phasor", F32, sections, None, quiet=True, expect=folder / "expect.npz"
     )

@@ -37,6 +37,7 @@ from phasor import convert
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32, type_code
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 TOLERANCE = 2e-6  # of the reference; some scales are rounded to float32 in the file
 PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
@@ -538,7 +539,7 @@ class Pair:
         self.case, self.folder, self.path = case, folder, folder / "model.phasor"
         self.model = randomized(getattr(transformers, case.model), case.config, len(case.name))
         self.model.save_pretrained(folder / "source")
-        model, _ = convert.read_source(folder / "source", None, [], context)
+        model, _ = read_source(folder / "source", rope_context=context)
         model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
         convert.convert(model, self.path, F32, {}, None, quiet=True)
         self.reference = Reference(PhasorFile(self.path))
@@ -629,7 +630,7 @@ def test_another_type_replays_its_vectors(pair, phasor):
     """The program agrees with the reference about the rounded weights: each family in one of the
     types, every second time with scaled inputs."""
     number = CASES.index(pair.case)
-    model, _ = convert.read_source(pair.folder / "source", None, [])
+    model, _ = read_source(pair.folder / "source")
     kind = TYPES[number % len(TYPES)]
     convert.convert(
         model,
@@ -650,7 +651,7 @@ def test_what_transformers_saves(kind, safe, size, tmp_path):
     model = randomized(transformers.Gemma2ForCausalLM, {**_LLAMA, "sliding_window": 9}, 4).to(kind)
     model.save_pretrained(tmp_path / "source", safe_serialization=safe, max_shard_size=size)
     assert (len(list((tmp_path / "source").glob("*.index.json"))) == 1) == (size == "30KB")
-    read, _ = convert.read_source(tmp_path / "source", None, [])
+    read, _ = read_source(tmp_path / "source")
     convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
     ids = np.random.default_rng(7).integers(3, VOCABULARY, 20)
     loaded = type(model).from_pretrained(

@@ -41,6 +41,7 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
@@ -499,7 +500,7 @@ class Pair:
         self.case, source = case, folder / "source"
         source.mkdir()
         self.folder, self.torch, self.path = folder, Torch(case, source), folder / "model.phasor"
-        model, _ = convert.read_source(source, None, [])
+        model, _ = read_source(source)
         if model.descriptor["output"]["output"] == D.LOGITS:
             model.descriptor["source"]["mask"] = (
                 MASK  # which a tokenizer would say, and `phasor fill` asks for

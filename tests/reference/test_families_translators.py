@@ -34,7 +34,6 @@ import torch
 import transformers
 from family_table import ROOT, Table
 from generated import Outputs, cut, generated
-from sample import parameters
 from test_families_decoders import float32_is_double
 
 from phasor import convert
@@ -42,6 +41,8 @@ from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
+from sample import parameters
 
 TOLERANCE, PROGRAM_TOLERANCE, SCORE = 1e-6, 1e-5, 1e-4
 VOCABULARY, LONGEST, NEW, BEAMS = 71, 31, 18, 4
@@ -432,7 +433,7 @@ def run(
 
 
 def convert_to(folder: Path, path: Path) -> None:
-    read, _ = convert.read_source(folder, None, [])
+    read, _ = read_source(folder)
     convert.convert(read, path, F32, {}, None, quiet=True)
 
 
@@ -656,7 +657,7 @@ def test_both_versions_give_one_file(case, how, newer, tmp_path):
     assert {SCALED, TWO_BIASES} <= {c.name for c in CASES}
     files = []
     for folder in (f"older{CASES.index(case)}", f"{how}{CASES.index(case)}"):
-        model, sections = convert.read_source(newer / folder, None, [])
+        model, sections = read_source(newer / folder)
         model.descriptor["model"]["name"] = "model"
         convert.convert(model, tmp_path / folder, F32, sections, None, quiet=True)
         files.append((tmp_path / folder).read_bytes())
@@ -767,7 +768,7 @@ def test_a_checkpoint_without_biases_is_refused(tmp_path):
     kept = {name: t for name, t in state.items() if not name.endswith("q_proj.bias")}
     save_file(kept, folder / "model.safetensors")
     with pytest.raises(PhasorError, match="attention_biases of the encoder: 14"):
-        convert.read_source(folder, None, [])
+        read_source(folder)
 
 
 def test_the_document_has_these_rows():

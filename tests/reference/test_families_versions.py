@@ -23,7 +23,6 @@ import test_families_decoders as decoders
 import test_families_encoders as encoders
 import transformers
 from family_table import ROOT
-from sample import parameters
 from save_newer import draw
 
 from phasor import convert
@@ -31,6 +30,8 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32, PhasorError
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
+from sample import parameters
 
 TOLERANCE = 1e-5
 IDS = np.random.default_rng(7).integers(4, 60, 20).tolist()
@@ -420,7 +421,7 @@ def saved(request, tmp_path_factory) -> Saved:
 
 def converted(folder: Path) -> Path:
     path = folder.with_suffix(".phasor")
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     convert.convert(model, path, F32, {}, None, quiet=True)
     return path
 
@@ -493,7 +494,7 @@ def test_greedy_tokens_of_what_only_the_newer_version_has(saved, phasor, name):
     folder = Saved.of(saved.only, name)
     theirs = json.loads(Path(f"{folder}.json").read_text())
     path = folder.with_suffix(".greedy.phasor")
-    model, _ = convert.read_source(folder, None, [])
+    model, _ = read_source(folder)
     model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
     convert.convert(model, path, F32, {}, None, quiet=True)
     words = [phasor, "run", path, "--ids", ",".join(map(str, IDS)), "-n", str(NEW)]

@@ -23,11 +23,11 @@ import chat  # noqa: E402
 import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
-from phasor.chat.template import find_gguf  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.sources.gguf.container import GGUF  # noqa: E402
+from phasor.sources.gguf.source import find_template  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 EXCERPT = 192  # tokens
@@ -300,7 +300,7 @@ def test_a_conversation_is_llama_cpps(
 ) -> None:
     """`phasor chat` by the template in the file: jinja2's text of each turn, llama.cpp's ids of it,
     and its most probable tokens as the answer."""
-    template, tokens = find_gguf(GGUF(published).metadata)
+    template, tokens = find_template(GGUF(published).metadata)
     talk = ["What is the capital of France?", "And of Italy?", "Name three <|im_end|> colors 🙂."]
     done = subprocess.run(
         [

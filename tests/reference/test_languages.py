@@ -19,7 +19,7 @@ from transformers.models.m2m_100 import tokenization_m2m_100
 
 from phasor import convert
 from phasor.format.layout import F32
-from phasor.sources.hugging_face.side_tokenizers import Languages
+from phasor.sources.find import read_source
 
 SCORE, NEW, WIDTH, BEAMS = 1e-4, 8, 32, 3
 LANGUAGES = {
@@ -108,7 +108,7 @@ class Made(Translator):
 
 
 def convert_to(source: Path, path: Path) -> None:
-    read, sections = convert.read_source(source, None, [])
+    read, sections = read_source(source)
     convert.convert(read, path, F32, sections, None, quiet=True)
 
 
@@ -226,9 +226,7 @@ def test_lines_side_by_side_have_the_language_too(made, phasor):
 def test_it_is_what_the_converter_puts_into_the_file(made, tmp_path, phasor):
     names = LANGUAGES[made.kind]
     source = "" if made.kind == "Marian" else names[0]
-    read, sections = convert.read_source(
-        made.folder, None, [], languages=Languages(source, names[1])
-    )
+    read, sections = read_source(made.folder, source_lang=source, target_lang=names[1])
     convert.convert(read, tmp_path / "m.phasor", F32, sections, None, quiet=True)
     argv = ["--print-ids", "--quiet", "-n", NEW]
     text = "".join(f"{t}\n" for t in lines()[:5])
@@ -285,7 +283,7 @@ def t5(tmp_path_factory):
     )
     transformers.T5ForConditionalGeneration(config).save_pretrained(folder / "source")
     words.save_pretrained(folder / "source")
-    read, sections = convert.read_source(folder / "source", None, [])
+    read, sections = read_source(folder / "source")
     convert.convert(read, folder / "m.phasor", F32, sections, None, quiet=True)
     return folder / "m.phasor", words
 
@@ -347,6 +345,6 @@ def decoder_alone(folder: Path) -> Path:
         bos_token_id=1,
     )
     transformers.GPT2LMHeadModel(config).save_pretrained(folder / "g")
-    read, _ = convert.read_source(folder / "g", None, [])
+    read, _ = read_source(folder / "g")
     convert.convert(read, folder / "g.phasor", F32, {}, None, quiet=True)
     return folder / "g.phasor"

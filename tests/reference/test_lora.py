@@ -17,6 +17,7 @@ from phasor import convert
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 SIZES = {
     "vocab_size": 37,
@@ -168,7 +169,7 @@ def test_an_adapter(case, tmp_path):
     model.save_pretrained(tmp_path / "source")
     adapter = Adapter(model, modules, more, ranks)
     adapter.write(tmp_path / "adapter")
-    read, _ = convert.read_source(tmp_path / "source", None, [], 0, tmp_path / "adapter")
+    read, _ = read_source(tmp_path / "source", lora=tmp_path / "adapter")
     convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
     ids = np.random.default_rng(1).integers(3, 37, 20)
     plain = model.double()
@@ -195,7 +196,7 @@ def test_an_adapter_of_an_encoder(tmp_path):
     model.save_pretrained(tmp_path / "source")
     adapter = Adapter(model, r".*(query|value|output.dense)", {"task_type": "FEATURE_EXTRACTION"})
     adapter.write(tmp_path / "adapter")
-    read, _ = convert.read_source(tmp_path / "source", None, [], 0, tmp_path / "adapter")
+    read, _ = read_source(tmp_path / "source", lora=tmp_path / "adapter")
     convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
     ids, plain = np.random.default_rng(1).integers(3, 37, 20), model.double()
     adapter.hook(plain)
@@ -220,7 +221,7 @@ def test_what_peft_merges(tmp_path):
             if "lora_" in name:
                 parameter.add_(torch.rand_like(parameter) * 0.3)
     adapted.save_pretrained(tmp_path / "adapter")
-    read, _ = convert.read_source(tmp_path / "source", None, [], 0, tmp_path / "adapter")
+    read, _ = read_source(tmp_path / "source", lora=tmp_path / "adapter")
     merged = adapted.merge_and_unload().state_dict()
     for name, wanted in merged.items():
         if name.endswith(("q_proj.weight", "down_proj.weight")):

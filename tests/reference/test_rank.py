@@ -12,6 +12,7 @@ import transformers
 
 from phasor import convert
 from phasor.format.layout import F32
+from phasor.sources.find import read_source
 
 WORDS = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] how many people live in a town bread is made of flour".split()
@@ -55,7 +56,7 @@ def model(request, tmp_path_factory):
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
     tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
     tokenizer.save_pretrained(folder / "m")
-    source, own = convert.read_source(folder / "m", None, [])
+    source, own = read_source(folder / "m")
     convert.convert(source, folder / "m.phasor", F32, own, None, quiet=True)
     scores = []
     for text in TEXTS:

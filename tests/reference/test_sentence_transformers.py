@@ -14,6 +14,8 @@ from safetensors.numpy import save_file
 from test_spans import WORDS, _wordpiece
 
 from phasor import convert
+from phasor.errors import PhasorError
+from phasor.sources.find import read_source
 
 library = pytest.importorskip("sentence_transformers")
 M = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
@@ -122,8 +124,8 @@ def test_sparse_vectors(tmp_path, phasor):
     for name, value in (("pooling_strategy", "sum"), ("activation_function", "log1p_relu")):
         before = json.loads(pooling.read_text())
         pooling.write_text(json.dumps({**before, name: value}))
-        with pytest.raises(convert.PhasorError, match=name):
-            convert.read_source(tmp_path / "saved", None, [])
+        with pytest.raises(PhasorError, match=name):
+            read_source(tmp_path / "saved")
         pooling.write_text(json.dumps(before))
 
 

@@ -18,6 +18,7 @@ from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 
 TOLERANCE = 1e-5
 WORDS = (
@@ -140,7 +141,7 @@ def made(name: str, end: str, folder, **more):
         own = transformers.AutoTokenizer.from_pretrained(folder / "m")
     if name in WITHOUT_SEGMENTS:  # as its own class has it
         own.model_input_names = ["input_ids", "attention_mask"]
-    model, sections = convert.read_source(folder / "m", None, [])
+    model, sections = read_source(folder / "m")
     convert.convert(model, folder / "m.phasor", F32, sections, None, quiet=True)
     return net, own, folder / "m.phasor"
 
@@ -271,7 +272,7 @@ def test_a_summary_that_is_not_built(tmp_path, name, value):
     where = tmp_path / "m" / "config.json"
     where.write_text(json.dumps({**json.loads(where.read_text()), name: value}))
     with pytest.raises(PhasorError, match=f"config.json: {name}: "):
-        convert.read_source(tmp_path / "m", None, [])
+        read_source(tmp_path / "m")
 
 
 @pytest.mark.parametrize("end", ["ForQuestionAnswering", "ForMultipleChoice"])

@@ -23,6 +23,7 @@ from phasor import convert
 from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
+from phasor.sources.find import read_source
 
 TOLERANCE, NEW, WIDTH, ROWS = 1e-5, 12, 32, 71
 _SIZES = {
@@ -80,7 +81,7 @@ def made(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     model = drawn(request.param)
     model.save_pretrained(folder / "source")
-    read, sections = convert.read_source(folder / "source", None, [])
+    read, sections = read_source(folder / "source")
     convert.convert(read, folder / "m.phasor", F32, sections, None, quiet=True)
     return model, folder / "m.phasor"
 
@@ -208,7 +209,7 @@ def alone(name: str, folder: Path) -> torch.nn.Module:
 
 
 def convert_to(source: Path, path: Path) -> Path:
-    read, sections = convert.read_source(source, None, [])
+    read, sections = read_source(source)
     convert.convert(read, path, F32, sections, None, quiet=True)
     return path
 
@@ -292,4 +293,4 @@ def test_what_is_no_such_decoder(change, line, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
     (tmp_path / "generation_config.json").unlink(missing_ok=True)
     with pytest.raises(PhasorError, match=line):
-        convert.read_source(tmp_path, None, [])
+        read_source(tmp_path)

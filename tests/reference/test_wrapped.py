@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from phasor import convert
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.format import tensors as R
+from phasor.sources.find import read_source
 
 TOML = 'preset = "torch-transformer"\nstack = "encoder"\nheads = 2\nposition = "none"\n'
 TOML += 'embedding_scale = "one"\n'
@@ -40,7 +40,7 @@ def weights(path, content=None) -> list[bytes]:
         torch.save(content, path)
     described = path.with_name("d.toml")
     described.write_text(TOML)
-    model, _ = convert.read_source(path, described, ())
+    model, _ = read_source(path, describe=described)
     assert model.problems() == []
     return [model.weights(slot).tobytes() for slot in R.slots(model.descriptor)]
 

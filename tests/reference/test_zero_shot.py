@@ -17,6 +17,7 @@ from tokenizers import ByteLevelBPETokenizer
 
 from phasor import convert
 from phasor.format.layout import F32
+from phasor.sources.find import read_source
 
 TOLERANCE = 1e-5
 TEXTS = [
@@ -77,7 +78,7 @@ def made(folder: Path, kind: str, names: list[str]) -> Path:
     model.config.label2id = {name: i for i, name in enumerate(names)}
     model.save_pretrained(folder)
     tokenizer(folder, getattr(transformers, f"{kind}TokenizerFast"))
-    read, sections = convert.read_source(folder, None, [])
+    read, sections = read_source(folder)
     convert.convert(read, folder.with_suffix(".phasor"), F32, sections, None, quiet=True)
     return folder.with_suffix(".phasor")
 
@@ -161,7 +162,7 @@ def test_the_scores_are_the_newer_pipelines(of, model, newer, tmp_path, phasor):
     again, answers = newer[folder]
     if of == "newer":
         path = tmp_path / "m.phasor"
-        read, sections = convert.read_source(again, None, [])
+        read, sections = read_source(again)
         convert.convert(read, path, F32, sections, None, quiet=True)
     for i, one in enumerate(ASKED):
         same_scores(phasor, path, *one, answers[i * len(TEXTS) : (i + 1) * len(TEXTS)])

@@ -23,7 +23,7 @@ READS = re.compile(
 )
 # Of phasor.files; and calls by which Python reads a file, or takes bytes apart.
 OPENERS = set(
-    "open_regular read_bytes read_text map_bytes parse_json parse_object read_value "
+    "open_regular read_bytes read_start read_text map_bytes parse_json parse_object read_value "
     "read_json".split()
 )
 PARSERS = set(

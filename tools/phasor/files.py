@@ -73,6 +73,12 @@ def open_regular(path: os.PathLike | str) -> Iterator[BinaryIO]:
         raise cannot_read(path, error) from error
 
 
+def read_start(path: os.PathLike | str) -> bytes:
+    """The first bytes of a file, which tell what it is (mistaken.py)."""
+    with open_regular(path) as file:
+        return file.read(mistaken.START_BYTES)
+
+
 def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:

@@ -26,10 +26,10 @@ from source import Source
 
 import torch_legacy
 import torch_zip
-from phasor import convert
 from phasor import vectors as V
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
+from phasor.sources.find import read_source
 from phasor.sources.gguf import container as gguf_file
 from phasor.sources.llama2c import model as llama2c
 
@@ -806,7 +806,7 @@ def _outputs() -> dict[str, np.ndarray]:
         folder = Path(name)
         (folder / "config.json").write_bytes(config_of(*KINDS[0]))
         (folder / "model.safetensors").write_bytes(plain(_arrays(*KINDS[0])))
-        model, _ = convert.read_source(folder, None, [])
+        model, _ = read_source(folder)
         stored = D.with_defaults(D.decode_meta(D.encode_meta(model.descriptor)))
         reference = Reference(V.ExactWeights(stored, model.weights))
         traces = [reference.decode(ids) for ids in _IDS]

@@ -14,7 +14,7 @@ import words
 from source import Source
 
 READERS = {
-    "safetensors": ("checkpoints/safetensors.py", "checkpoints/tensors.py"),
+    "safetensors": ("checkpoints/safetensors.py", "checkpoints/tensors.py", "sources/find.py"),
     "shards": ("checkpoints/checkpoint.py",),
     "torch-zip": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
     "torch-legacy": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
@@ -72,13 +72,17 @@ READERS = {
         "tokenizers/models/wordpiece.py",
         "sources/sentence_transformers/embedder.py",
     ),
-    "tokenizer-config": ("sources/hugging_face/tokenizer_json.py", "chat/template.py"),
+    "tokenizer-config": (
+        "sources/hugging_face/tokenizer_json.py",
+        "sources/hugging_face/tokenizers.py",
+        "sources/hugging_face/template.py",
+    ),
     "vocabulary": (
         "sources/hugging_face/tokenizer_json.py",
         "sources/hugging_face/added.py",
         "tokenizers/vocabulary.py",
         "tokenizers/models/word_list.py",
-        "convert.py",
+        "sources/tokenizer_files.py",
     ),
     "sentencepiece": (
         "tokenizers/sentencepiece.py",
@@ -105,6 +109,8 @@ READERS = {
         "files.py",
     ),
     "chat-template": (
+        "convert.py",
+        "sources/hugging_face/template.py",
         "chat/template.py",
         "chat/syntax.py",
         "chat/compiler.py",

@@ -16,7 +16,7 @@ from phasor import mistaken
 from phasor.checkpoints import npz, safetensors, torch_file, wrappers
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
-from phasor.files import cannot_read, open_regular, read_json
+from phasor.files import cannot_read, read_json, read_start
 
 # All tensors together by the size of the file: what is tied is there several times.
 _MAX_REPEATS = 8
@@ -43,7 +43,7 @@ def is_weights(start: bytes) -> bool:
 def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkpoint:
     """A checkpoint that is no directory; with index=False no index of shards either."""
     with _names(path):
-        start = _start(path)
+        start = read_start(path)
         if not start:
             raise PhasorError("the file is empty: download it again")
         notes: list[str] = []
@@ -76,16 +76,11 @@ def _names(path: Path) -> Iterator[None]:
         raise cannot_read(path, error) from error
 
 
-def _start(path: Path) -> bytes:
-    with open_regular(path) as file:
-        return file.read(mistaken.START_BYTES)
-
-
 def read_content(path: Path) -> Any:
     """All that a file of torch.save holds, of whatever kind, as plain containers with its tensors;
     None for another file."""
     with _names(path):
-        start = _start(path)
+        start = read_start(path)
         return torch_file.content(path, start) if torch_file.is_torch_file(start) else None
 
 

@@ -227,9 +227,7 @@ DEBERTA_V2 = Family(
     },
     {
         **_HEADS,
-        "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(
-            unused=_WORDS
-        ),
+        "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(unused=_WORDS),
     },
     settings(
         """

@@ -91,10 +91,6 @@ class Source(NamedTuple):
             ) from error
 
 
-def is_source(path: Path) -> bool:
-    return path.is_dir() and ctranslate2.is_model(path / "model.bin")
-
-
 def read(path: Path) -> Source:
     """The model of a directory. PhasorError names the file and the variable."""
     where = path / "model.bin"

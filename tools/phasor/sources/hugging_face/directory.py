@@ -26,16 +26,13 @@ from phasor.families.encoders import FAMILIES as ENCODERS
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.model import Model
-from phasor.files import read_bytes, read_json
+from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.sources.hugging_face import packed, tokenizer_json
-from phasor.sources.hugging_face.side_tokenizers import configuration
+from phasor.sources.hugging_face import packed
 from phasor.sources.lora import adapter as lora
 from phasor.sources.sentence_transformers import embedder, late, static
 from phasor.sources.sentence_transformers import modules as sentence
-from phasor.tokenizers.sentencepiece import read_model_proto
-from phasor.values import words
 
 _EVERY = ENCODERS + DECODERS + TRANSLATORS + (joined.FAMILY,)
 _SHOWN = 24  # families in a message
@@ -44,38 +41,6 @@ _LONGEST_TYPE = 100  # a model type that others are compared with
 _KIN = {
     **{"led": "bart", "mvp": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
     **{"nllb-moe": "m2m_100", "fsmt": "marian", "switch_transformers": "t5"},
-}
-
-
-def is_source(path: Path) -> bool:
-    return path.is_dir() and any(
-        (path / name).is_file() for name in ("config.json", "modules.json")
-    )
-
-
-# Files that a tokenizer is in, the first that is there; transformers' older ones have no
-# tokenizer.json.
-_TOKENIZER_FILES = words("""
-    tokenizer.json vocab.txt vocab.json spiece.model sentencepiece.bpe.model tokenizer.model
-    spm.model
-""")
-
-
-def _classes(*names: str) -> set[str]:
-    return {f"{name}Tokenizer{fast}" for name in names for fast in ("", "Fast")}
-
-
-# Classes that read a vocab.txt as BERT does, without steps of their own.
-_WORDPIECE_CLASSES = _classes("Bert", "DistilBert", "Electra", "MPNet")
-# Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece
-# tokenizer.model with <s> before a text. A directory that names no class has its architecture's.
-_TEXT_CLASSES = {
-    "vocab.json": _classes("GPT2", "CodeGen"),
-    "tokenizer.model": _classes("Llama", "Gemma"),
-}
-_OWN_CLASSES = {
-    "vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
-    "tokenizer.model": {"llama", "mistral", "gemma", "gemma2", "gemma3_text", "phi3"},
 }
 
 
@@ -92,7 +57,7 @@ _CODE_NOTE = (
 )
 
 
-class Source(NamedTuple):
+class Directory(NamedTuple):
     """A directory, read."""
 
     model: Model
@@ -105,157 +70,26 @@ class Source(NamedTuple):
         """Of the descriptor: whose tokenizer it is."""
         return "source" if "source" in self.model.descriptor else "target"
 
-    def tokenizer_file(self) -> Path | None:
-        return next(
-            (self.folder / name for name in _TOKENIZER_FILES if (self.folder / name).is_file()),
-            None,
-        )
 
-    def check_tokenizer(self, path: Path) -> None:
-        """PhasorError when the files do not say all that transformers' class does."""
-        if self.family.tokenizer_code:
-            raise PhasorError(f"its tokenizer is not in the files: {self.family.tokenizer_code}")
-        if path.name == "tokenizer.json" or path.is_dir():
-            return
-        known, own = self._classes(path)
-        if not known:
-            raise PhasorError(
-                "not a tokenizer that is built; save it as tokenizer.json "
-                "(AutoTokenizer.from_pretrained(…).save_pretrained(…))"
-            )
-        for name in ("tokenizer_config.json", "config.json"):
-            values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
-            kind = values.get("tokenizer_class")
-            if kind is not None and not (isinstance(kind, str) and kind in known):
-                raise PhasorError(
-                    f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
-                    f" there are {', '.join(sorted(known))}"
-                )
-            own = own or kind is not None
-        if not own:
-            raise PhasorError(
-                f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is "
-                "read"
-            )
+class Changes(NamedTuple):
+    """What the user has done to the model of a directory."""
 
-    def _classes(self, path: Path) -> tuple[set[str], bool]:
-        """(the classes that read this file in a way that is built, whether the architecture's own
-        is one of them)."""
-        if not isinstance(self.family, decoder.Family):
-            if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
-                return set(tokenizer_json.FAIRSEQ_CLASSES), False
-            own = path.suffix in (".txt", ".json") and self.family.wordpiece
-            return _WORDPIECE_CLASSES if own else set(), own
-        own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))
-        return _TEXT_CLASSES.get(path.name, set()), own
-
-    def describe_sentencepiece(self, path: Path) -> None:
-        """What tokenizer_config.json says of the ids around a text."""
-        where = path.parent / "tokenizer_config.json"
-        self._check_added(path)
-        config = Config(
-            where,
-            read_json(where) if where.is_file() else {},
-            {"add_bos_token": True, "add_eos_token": False},
-        )
-        side = self.model.descriptor[self.side]
-        for flag, place, ids in (
-            ("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]),
-            ("add_eos_token", "suffix", side["end"][:1]),
-        ):
-            if config.flag(flag):
-                if not ids:
-                    raise config.error(flag, "true, and no configuration has the id")
-                side[place] = ids
-
-    def _check_added(self, path: Path) -> None:
-        """PhasorError for an added token that is not a piece of the model: nothing would split a
-        text at it."""
-        config = configuration(path.parent)
-        pieces = {
-            text.decode(errors="replace")
-            for text, _, _ in read_model_proto(read_bytes(path))["pieces"]
-        }
-        more = config.get("additional_special_tokens")
-        for token in [
-            *config.get("added_tokens_decoder", {}).values(),
-            *(more if isinstance(more, list) else []),
-        ]:
-            text = token.get("content") if isinstance(token, dict) else token
-            if not isinstance(text, str) or text not in pieces:
-                raise PhasorError(
-                    f"the added token {shown(text)} is not one of its pieces; save it as"
-                    " tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
-                )
-
-    def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
-        """Puts what a tokenizer says of ids and pairs into the descriptor (`info`: of
-        the section that was made)."""
-        side = self.model.descriptor[self.side]
-        if info["pieces"] > side["vocabulary"]:
-            raise PhasorError(
-                f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows"
-            )
-        first, last = (
-            info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
-        )
-        if isinstance(self.family, decoder.Family):
-            self._describe_text(side, info, section)
-            return
-        tokenizer_json.check_segments(info, self.model.descriptor["encoder"]["segments"])
-        ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
-        side.update((name, value) for name, value in ids.items() if value is not None)
-        side.update(
-            tokenizer=section,
-            end=[] if last is None else [last],
-            pair=tokenizer_json.pair_of(info),
-            **{name: info[name] for name in ("prefix", "suffix", "pair_segment")},
-        )
-        if self.family is static.FAMILY:  # a text's own tokens alone
-            side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
-        if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
-            side["pair_segment"] = 0  # the model has no token types to tell two texts apart
-
-    def describe_late(self, info: dict[str, Any]) -> None:
-        """The ids of late interaction, where there is any."""
-        if self.late is not None:
-            d = self.model.descriptor
-            d["output"].update(self.late.fields(info["ids"], info["unknown"], d))
-
-    def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
-        """Of a decoder: the configurations' ids count more than the tokenizer's."""
-        classes = self.model.descriptor["output"]["output"] == D.CLASSES
-        for name, own in (("pad", "pad"), ("unknown", "unknown"), ("start", "bos")):
-            if not (classes and name == "pad"):  # of a classifier it has another meaning
-                side[name] = info[own] if side[name] is None else side[name]
-        if not side["end"] and info["eos"] is not None:
-            side["end"] = [info["eos"]]
-        side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
-        if not classes:
-            return
-        side["pair"] = tokenizer_json.pair_of(info)
-        # What is behind the last token that is no padding changes no class.
-        while side["suffix"] and side["suffix"][-1] == side["pad"]:
-            side["suffix"] = side["suffix"][:-1]
+    context: int = 0  # the longest sequence of a decoder's file; 0: what the directory says
+    lora: Path | None = None  # the folder of an adapter that is added
+    rank: embedder.Judge | None = None  # a language model becomes one that ranks
 
 
-def read(
-    path: Path,
-    context: int = 0,
-    lora_folder: Path | None = None,
-    rank: embedder.Judge | None = None,
-) -> Source:
-    """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the
-    directory says; lora_folder: an adapter that is added; rank: a language model becomes one that
-    ranks. PhasorError names the file and the field, or the architecture, that is not built."""
+def read(path: Path, changes: Changes = Changes()) -> Directory:
+    """The model of a directory. PhasorError names the file and the field, or the architecture, that
+    is not built."""
     modules = sentence.read(path) if (path / "modules.json").is_file() else None
     folder = modules.folder if modules else path
     if modules and modules.static:
-        if context or lora_folder is not None or rank is not None:
+        if changes != Changes():
             flags = "--rope-context, --lora, --rank-template"
             raise PhasorError(f"{flags}: not of static embeddings")
-        return Source(static.read(path, folder, modules.head), folder, static.FAMILY)
-    if lora_folder is None and (folder / _ADAPTER).is_file():  # which the library would load
+        return Directory(static.read(path, folder, modules.head), folder, static.FAMILY)
+    if changes.lora is None and (folder / _ADAPTER).is_file():  # which the library would load
         raise PhasorError(
             f"{folder / _ADAPTER}: is an adapter beside the model's weights: --lora {folder} adds"
             " it; remove this file if the weights have it in them"
@@ -267,7 +101,7 @@ def read(
     def opened(folder: Path) -> Checkpoint:
         return unpack(_opened(folder))
 
-    source = _read(path, where, values, modules, opened, context, lora_folder, rank)
+    source = _read(path, values, modules, opened, changes)
     source.model.notes += unpack.notes
     source.model.ignore |= unpack.spare
     return source
@@ -283,21 +117,19 @@ def _opened(folder: Path) -> Checkpoint:
 
 def _read(
     path: Path,
-    where: Path,
     values: dict[str, Any],
     modules: sentence.Modules | None,
     opened: Opener,
-    context: int,
-    lora_folder: Path | None,
-    rank: embedder.Judge | None,
-) -> Source:
-    folder = where.parent
+    changes: Changes,
+) -> Directory:
+    folder = modules.folder if modules else path
+    where = folder / "config.json"
     if modules is None and joined.is_alone(values):
-        if rank is not None or context or lora_folder is not None:
+        if changes != Changes():
             flags = "--rank-template, --rope-context, --lora"
             raise PhasorError(f"{flags}: not of a decoder with cross-attention")
         model = joined.read_alone(path, Config(where, values), opened(folder))
-        return Source(model, path, joined.ALONE)
+        return Directory(model, path, joined.ALONE)
     family = _family(where, values, modules is not None and not modules.own_class)
     config = Config(where, values, family.defaults, family.newer)
     if modules and isinstance(family, encoder_decoder.Family):
@@ -308,16 +140,16 @@ def _read(
     if modules and modules.late and not isinstance(family, Family):
         raise PhasorError(f"{where}: late interaction of a decoder is not built")
     if isinstance(family, decoder.Family):
-        return _read_decoder(path, config, family, opened, context, lora_folder, modules, rank)
-    if rank is not None:
+        return _read_decoder(path, config, family, opened, changes, modules)
+    if changes.rank is not None:
         raise PhasorError("--rank-template: goes with a decoder, whose logits it looks at")
-    if context:
+    if changes.context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     if isinstance(family, encoder_decoder.Family):
-        return _read_encoder_decoder(path, config, family, opened, lora_folder)
+        return _read_encoder_decoder(path, config, family, opened(path), changes.lora)
     checkpoint = _modern(opened(folder))
-    if lora_folder is not None:
-        checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
+    if changes.lora is not None:
+        checkpoint = lora.merged(checkpoint, changes.lora, family.trunk)
     found = modules.late if modules else None
     if not modules and config.get("architectures") == [late.CLASS]:
         found, head = late.stanford(config, checkpoint, family.heads["Model"])
@@ -329,7 +161,7 @@ def _read(
         head = family.heads["Model"]._replace(**{"output": D.POOLED, **modules.head})
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     model = Encoder(family, config, checkpoint, head).build(path.resolve().name)
-    return Source(model, folder, family, found)
+    return Directory(model, folder, family, found)
 
 
 def _check_class(
@@ -357,19 +189,18 @@ def _read_encoder_decoder(
     path: Path,
     config: Config,
     family: encoder_decoder.Family,
-    opened: Opener,
+    checkpoint: Checkpoint,
     lora_folder: Path | None,
-) -> Source:
+) -> Directory:
     _check_class(config, family)
-    checkpoint = opened(path)
     if family is joined.FAMILY:
         if lora_folder is not None:
             raise PhasorError(f"--lora: {family.classes[0]} with an adapter is not built")
         model, whose = joined.read(path, config, checkpoint)
-        return Source(model, path, whose)
+        return Directory(model, path, whose)
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, "")
-    return Source(encoder_decoder.read(path, config, family, checkpoint), path, family)
+    return Directory(encoder_decoder.read(path, config, family, checkpoint), path, family)
 
 
 def _read_decoder(
@@ -377,13 +208,11 @@ def _read_decoder(
     config: Config,
     family: decoder.Family,
     opened: Opener,
-    context: int,
-    lora_folder: Path | None,
-    modules: sentence.Modules | None = None,
-    rank: embedder.Judge | None = None,
-) -> Source:
+    changes: Changes,
+    modules: sentence.Modules | None,
+) -> Directory:
     """modules: of sentence-transformers; then the stack gives a vector, and no logits."""
-    folder = modules.folder if modules else path
+    folder, rank = modules.folder if modules else path, changes.rank
     # sentence-transformers saves the class without an output too
     vector = modules is not None and not modules.own_class
     _check_class(config, family, ("Model",) if vector else tuple(_DECODER_HEADS))
@@ -396,34 +225,34 @@ def _read_decoder(
         head = head._replace(**modules.head)
     brings_code = _check_code(config, family, head)
     causal = head is None or config.flag("is_causal", default=True)
-    made = Decoder(family, config, context)
+    made = Decoder(family, config, changes.context)
     made.notes += [_CODE_NOTE] * brings_code
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
     checkpoint = opened(folder)
-    if lora_folder is not None:
+    if changes.lora is not None:
         checkpoint = lora.merged(
-            checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied
+            checkpoint, changes.lora, family.trunk, made.is_transposed, made.tied
         )
-        made.notes.append(f"the adapter {lora_folder} is added to the weights")
+        made.notes.append(f"the adapter {changes.lora} is added to the weights")
     name = path.resolve().name
     if rank is not None and head is not None:
         raise PhasorError("--rank-template: goes with a decoder that gives logits")
     if head is None and rank is None:
-        return Source(made.build(name, checkpoint), path, family)
+        return Directory(made.build(name, checkpoint), path, family)
     if made.generation:
         made.notes.append("generation_config.json: no use in this output")
         made.generation = {}
     if rank is not None:
         made.side["pad"] = None  # the last position counts, whatever it is
-        return Source(embedder.judge(made, name, checkpoint, folder, rank), folder, family)
+        return Directory(embedder.judge(made, name, checkpoint, folder, rank), folder, family)
     if vector:
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     else:
         if "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens
             head = head._replace(last="classifier")
         made.side["pad"] = _padding(config, made.side["vocabulary"])
-    return Source(embedder.build(made, name, checkpoint, head, causal=causal), folder, family)
+    return Directory(embedder.build(made, name, checkpoint, head, causal=causal), folder, family)
 
 
 def _check_code(config: Config, family: decoder.Family, head: Head | None) -> bool:

@@ -184,8 +184,12 @@ _ARGUMENTS = words("""
 """)
 
 
-def read_checkpoint(path: Path) -> Model | None:
-    """The model of a trainer's checkpoint, or None for another file."""
+def is_checkpoint(path: Path) -> bool:
+    return _checkpoint(path) is not None
+
+
+def _checkpoint(path: Path) -> tuple[dict[str, Any], Checkpoint] | None:
+    """The arguments and the tensors of a trainer's checkpoint, or None for another file."""
     if path.suffix not in (".pt", ".pth", ".bin"):
         return None
     content = read_content(path)
@@ -200,11 +204,8 @@ def read_checkpoint(path: Path) -> Model | None:
     }
     if "tok_embeddings.weight" not in tensors:
         return None
-    checkpoint = Checkpoint(
-        path, {name: value for name, value in tensors.items() if name not in _BUFFERS}
-    )
-    config = _of_arguments(path, content["model_args"], checkpoint)
-    return _model(path, config, _named(checkpoint, config))
+    kept = {name: value for name, value in tensors.items() if name not in _BUFFERS}
+    return content["model_args"], Checkpoint(path, kept)
 
 
 def _of_arguments(path: Path, arguments: dict[str, Any], checkpoint: Checkpoint) -> Config:
@@ -276,8 +277,12 @@ def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
 
 
 def read(path: Path) -> Model:
-    """The model of a file for which read_config gives a configuration."""
+    """The model of an export, or of a trainer's checkpoint."""
     config = read_config(path)
+    if config is None and (found := _checkpoint(path)) is not None:
+        arguments, checkpoint = found
+        config = _of_arguments(path, arguments, checkpoint)
+        return _model(path, config, _named(checkpoint, config))
     if config is None:
         raise PhasorError(
             f"{path}: not a llama2.c file of version 0: its size is not what its first seven "

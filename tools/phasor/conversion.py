@@ -1,0 +1,166 @@
+"""A model and its sections become a `.phasor` file: the type of its matrices, the test vectors that
+prove it, and the bytes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Callable, Sequence
+
+import numpy as np
+
+from phasor import expect as expected_outputs
+from phasor import vectors as V
+from phasor.auto_type import pick
+from phasor.errors import PhasorError, Problems, named
+from phasor.families.model import Model
+from phasor.files import replacing
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import VECTORS, Rounding, replace_section, write_model
+from phasor.moments import Moments
+from phasor.smoothing import Smoothed
+
+# Weights of a model by those of its source; padding and tables of a small one.
+_MOST_COPIES, _SMALL = 4, 1 << 20
+
+
+def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
+    """(call for each tensor, call at the end): tqdm where there is one, else a line that counts; on
+    standard error."""
+    if quiet or not sys.stderr.isatty():
+        return (lambda slot: None), (lambda: None)
+    try:
+        from tqdm import tqdm
+
+        bar = tqdm(total=count, unit="tensor", desc="convert", leave=False)
+        return (
+            lambda slot: bar.set_postfix_str(slot.name, refresh=False) or bar.update(1)
+        ), bar.close
+    except ImportError:
+        done = [0]
+
+        def step(slot: R.Slot) -> None:
+            done[0] += 1
+            print(f"\rconvert: {done[0]} of {count} tensors", end="", file=sys.stderr, flush=True)
+
+        return step, lambda: print(file=sys.stderr)
+
+
+def convert(
+    model: Model,
+    output: Path,
+    kind: int | None,
+    sections: dict[int, bytes],
+    phasor: Path | None,
+    *,
+    quiet: bool = False,
+    smooth: bool | None = None,
+    output_kind: int | None = None,
+    moments: np.ndarray | None = None,
+    auto: bool = False,
+    calibration: Path | None = None,
+    expect: Path | None = None,
+) -> list[Rounding]:
+    """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
+    there before.
+
+    kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
+    that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
+    the type and the smoothing are chosen (auto_type.py), by a text where one is given. expect: the
+    user's own model's outputs (expect.py).
+    """
+    problems = model.problems()
+    if problems:
+        raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
+    check_growth(model)
+    descriptor, weights = model.descriptor, model.weights
+    model.asked, model.asked_output = kind, output_kind
+    smoothed = None
+    if auto:
+        picked = pick(model, sections, phasor, calibration)
+        model.asked, smoothed = picked.kind, picked.smoothed
+        model.notes += picked.lines
+    elif smooth or (
+        smooth is None and kind in L.QUANTIZED and descriptor["model"]["stack"] == D.ENCODER
+    ):
+        smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
+    model.note_types()
+    if kind == L.Q8R:
+        model.notes.append(
+            "q8r has one scale for a row of inputs, which a model with channels that are large on "
+            "most tokens does not bear: --type q8rh rotates them, q8r-auto measures and chooses"
+        )
+    if smoothed is not None:
+        descriptor, weights = smoothed.descriptor, smoothed.weights
+        model.notes.append(
+            "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
+            "(--no-smooth leaves them)"
+        )
+    stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    inputs, section = test_vectors(V.ExactWeights(stored, weights), expect)
+    step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
+    with replacing(output) as file:
+        try:
+            rounding = write_model(
+                file,
+                descriptor,
+                weights,
+                model.type_of,
+                {**sections, VECTORS: section},
+                step,
+                None if moments is None else Moments(stored, moments),
+            )
+        finally:
+            close()
+        file.flush()
+        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
+    return rounding
+
+
+def test_vectors(file: V.Weights, expect: Path | None) -> tuple[list[V.Input], bytes]:
+    """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
+    if expect is None:
+        inputs = V.choose_inputs(file.descriptor)
+        return inputs, V.build(file, inputs)
+    expected = expected_outputs.read(expect, file.descriptor)
+    inputs = [one.given for one in expected]
+    section = V.build(file, inputs, 0.0, [one.output for one in expected], expected_outputs.AUTHOR)
+    try:
+        expected_outputs.check(file, expected, V.read(section, file.descriptor).tolerance)
+    except PhasorError as error:
+        raise named(expect, error) from error
+    return inputs, section
+
+
+def check_growth(model: Model) -> None:
+    """PhasorError where one tensor stands for so many parts that a small source would make a large
+    model."""
+    given = sum(math.prod(tensor.shape) for tensor in model.checkpoint.tensors.values())
+    made = sum(
+        slot.rows * max(slot.cols, 1)
+        for slot in R.slots(model.descriptor)
+        if slot.key in model.parts
+    )
+    if made > _MOST_COPIES * given + _SMALL:
+        raise PhasorError(
+            f"{model.checkpoint.path}: the model would have {made:,} weights, the file has "
+            f"{given:,}: a tensor stands for too many parts"
+        )
+
+
+def report(output: Path, rounding: Sequence[Rounding]) -> None:
+    """Size, and the largest rounding error of each type."""
+    print(f"{output}: {output.stat().st_size:,} bytes")
+    for r in rounding:
+        text = (
+            f"largest rounding error {r.largest:.3g} ({r.share:.3%} of its tensor's largest value)"
+            if r.largest
+            else "stored exactly"
+        )
+        print(
+            f"  {L.TYPES[r.type]:4} {r.bytes:>12,} bytes   {text}"
+            + (f", in {r.where}" if r.where else "")
+        )

@@ -1,0 +1,331 @@
+"""The tokenizer of a Hugging Face directory, or those that are given in its place: the sections.
+What they say of ids and of pairs goes into the descriptor."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+from phasor import mistaken
+from phasor.errors import PhasorError, shown
+from phasor.families import decoder, encoder_decoder
+from phasor.families.hf_config import Config
+from phasor.families.model import Model
+from phasor.files import read_bytes, read_json, read_start
+from phasor.format import descriptor as D
+from phasor.sources.hugging_face import side_tokenizers, tokenizer_json
+from phasor.sources.hugging_face.directory import Directory
+from phasor.sources.hugging_face.side_tokenizers import Languages, configuration
+from phasor.sources.sentence_transformers import static
+from phasor.sources.tokenizer_files import (
+    NONE,
+    OWN,
+    TEKKEN,
+    check_count,
+    check_there,
+    tokenizer_sections,
+)
+from phasor.tokenizers import characters
+from phasor.tokenizers.section import contradiction
+from phasor.tokenizers.sentencepiece import read_model_proto
+from phasor.values import words
+
+# Files that a tokenizer is in, the first that is there; transformers' older ones have no
+# tokenizer.json.
+_TOKENIZER_FILES = words("""
+    tokenizer.json vocab.txt vocab.json spiece.model sentencepiece.bpe.model tokenizer.model
+    spm.model
+""")
+
+
+def _classes(*names: str) -> set[str]:
+    return {f"{name}Tokenizer{fast}" for name in names for fast in ("", "Fast")}
+
+
+# Classes that read a vocab.txt as BERT does, without steps of their own.
+_WORDPIECE_CLASSES = _classes("Bert", "DistilBert", "Electra", "MPNet")
+# Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece
+# tokenizer.model with <s> before a text. A directory that names no class has its architecture's.
+_TEXT_CLASSES = {
+    "vocab.json": _classes("GPT2", "CodeGen"),
+    "tokenizer.model": _classes("Llama", "Gemma"),
+}
+_OWN_CLASSES = {
+    "vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
+    "tokenizer.model": {"llama", "mistral", "gemma", "gemma2", "gemma3_text", "phi3"},
+}
+# Kinds of translators' tokenizers that number a SentencePiece model's pieces by a list or a rule.
+_NUMBERED = ("marian", "mbart", "pegasus", "plbart")
+
+
+def sections(
+    source: Directory, given: Sequence[Path], languages: Languages = Languages()
+) -> dict[int, bytes]:
+    """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of
+    pairs goes into the descriptor."""
+    if isinstance(source.family, encoder_decoder.Family):
+        return _translator_tokenizers(source, given, languages)
+    for flag, name in zip(("--source-lang", "--target-lang"), languages):
+        if name:
+            raise PhasorError(f"{flag}: goes with an encoder-decoder's directory")
+    check_count(1, given)
+    path = given[0] if given else _file(source)
+    plain = bool(given) and characters.byte_table(given[0]) is not None
+    check_there(given)
+    if source.late is not None and (path is None or given):
+        raise PhasorError(
+            f"{source.late.where}: late interaction takes the ids of its directory's tokenizer, "
+            + ("--tokenizer does not go with it" if given else "and there is none")
+        )
+    if path is None or given == [NONE]:
+        return {}
+    plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
+    plain |= path.name.endswith(TEKKEN) or path.name.startswith("chars")
+    plain &= path.name != "sentencepiece.bpe.model"  # its class numbers the pieces
+    if given and plain and not source.family.wordpiece:
+        return tokenizer_sections(source.model, {source.side: path})
+    try:
+        if path.suffix == ".model" and (instead := mistaken.of_bytes(read_start(path))):
+            raise PhasorError(instead)
+        _check(source, path)
+        if path.suffix == ".model" and source.side == "target":
+            _describe_sentencepiece(source, path)
+            return tokenizer_sections(source.model, {"target": path})
+        section, info = tokenizer_json.build_hf_section(path)
+        _note_versions(source.model, path)
+        if given and (other := contradiction(section, source.model.descriptor[source.side])):
+            raise PhasorError(f"not the model's vocabulary: {other}")
+        kind = OWN[source.side]
+        _describe(source, info, kind)
+    except PhasorError as error:
+        message = str(error)
+        known = message.startswith((f"{path}:", f"{path.parent}{os.sep}", f"{path.parent}:"))
+        raise PhasorError(
+            (message if known else f"{path}: {message}") + " (--tokenizer none converts without)"
+        ) from error
+    _describe_late(source, info)
+    return {kind: section}
+
+
+def _note_versions(model: Model, path: Path) -> None:
+    """Notes where transformers 5 has other ids for a tokenizer.json."""
+    if line := tokenizer_json.other_ids(path):
+        model.notes.append(line)
+
+
+def _translator_tokenizers(
+    source: Directory, given: Sequence[Path], languages: Languages
+) -> dict[int, bytes]:
+    """The tokenizers of an encoder-decoder's directory, or those given."""
+    kind, model = source.family.tokenizer, source.model
+    if given:
+        return _given_sides(source, given, languages)
+    with _without(source.folder):
+        made = side_tokenizers.sections(kind, source.folder, model.descriptor, languages)
+    if made:
+        _note_versions(model, source.folder)
+    if made and kind == "source-package":
+        model.notes.append(
+            "the tokenizer is the encoder's, and the output is ids: --tokenizer with the encoder's,"
+            " then --tokenizer with the decoder's makes it a text"
+        )
+    return made
+
+
+def _given_sides(
+    source: Directory, given: Sequence[Path], languages: Languages
+) -> dict[int, bytes]:
+    """A tokenizer for each side of an encoder-decoder, or one for both."""
+    kind, model = source.family.tokenizer, source.model
+    sides = side_tokenizers.SIDES[kind == "target-package" :]  # of states: no text
+    check_count(len(sides), given)
+    check_there(given)
+    if kind == "source-package" and len(given) == 1 and given != [NONE]:
+        raise PhasorError(
+            "--tokenizer: one is given, and encoder and decoder have vocabularies of their own:"
+            " give one for the source, then one for the target (none: without)"
+        )
+    whose: dict[Path, list[str]] = {}
+    for side, path in zip(sides, [*given, given[0]]):
+        whose.setdefault(path, []).append(side)
+    made: dict[int, bytes] = {}
+    for path, of in whose.items():
+        if path == NONE:
+            found = {}
+        elif characters.byte_table(path) is not None:
+            found = None
+        else:
+            with _without(path):
+                names = languages if len(whose) == 1 else Languages()
+                found = side_tokenizers.given(kind, path, model.descriptor, names, of)
+        unheard = len(whose) > 1 or not found  # what knows no languages
+        for flag, name in zip(("--source-lang", "--target-lang"), languages):
+            if name and unheard:
+                raise PhasorError(
+                    f"{flag}: {path}: goes with one tokenizer.json or directory for both sides"
+                )
+        if found is None and path.suffix in (".model", ".spm") and kind in _NUMBERED:
+            raise PhasorError(
+                f"--tokenizer {path}: its pieces have other ids in a model of this type, which its"
+                " own directory's files say: convert without --tokenizer"
+            )
+        if found is None:
+            found = tokenizer_sections(model, dict.fromkeys(of, path))
+        made |= found
+    return made
+
+
+@contextmanager
+def _without(path: Path) -> Iterator[None]:
+    """What is wrong with a tokenizer names its file, and the way to go on."""
+    try:
+        yield
+    except PhasorError as error:
+        if str(error).startswith("--"):
+            raise
+        known = str(error).startswith(str(path))
+        message = f"{error}" if known else f"{path}: {error}"
+        raise PhasorError(f"{message} (--tokenizer none converts without)") from error
+
+
+def _file(source: Directory) -> Path | None:
+    return next(
+        (source.folder / name for name in _TOKENIZER_FILES if (source.folder / name).is_file()),
+        None,
+    )
+
+
+def _check(source: Directory, path: Path) -> None:
+    """PhasorError when the files do not say all that transformers' class does."""
+    if source.family.tokenizer_code:
+        raise PhasorError(f"its tokenizer is not in the files: {source.family.tokenizer_code}")
+    if path.name == "tokenizer.json" or path.is_dir():
+        return
+    known, own = _classes_of(source, path)
+    if not known:
+        raise PhasorError(
+            "not a tokenizer that is built; save it as tokenizer.json "
+            "(AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+        )
+    for name in ("tokenizer_config.json", "config.json"):
+        values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
+        kind = values.get("tokenizer_class")
+        if kind is not None and not (isinstance(kind, str) and kind in known):
+            raise PhasorError(
+                f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
+                f" there are {', '.join(sorted(known))}"
+            )
+        own = own or kind is not None
+    if not own:
+        raise PhasorError(
+            f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is read"
+        )
+
+
+def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
+    """(the classes that read this file in a way that is built, whether the architecture's own
+    is one of them)."""
+    if not isinstance(source.family, decoder.Family):
+        if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
+            return set(tokenizer_json.FAIRSEQ_CLASSES), False
+        own = path.suffix in (".txt", ".json") and source.family.wordpiece
+        return _WORDPIECE_CLASSES if own else set(), own
+    own = bool(_OWN_CLASSES.get(path.name, set()) & set(source.family.types))
+    return _TEXT_CLASSES.get(path.name, set()), own
+
+
+def _describe_sentencepiece(source: Directory, path: Path) -> None:
+    """What tokenizer_config.json says of the ids around a text."""
+    where = path.parent / "tokenizer_config.json"
+    check_added(path)
+    config = Config(
+        where,
+        read_json(where) if where.is_file() else {},
+        {"add_bos_token": True, "add_eos_token": False},
+    )
+    side = source.model.descriptor[source.side]
+    for flag, place, ids in (
+        ("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]),
+        ("add_eos_token", "suffix", side["end"][:1]),
+    ):
+        if config.flag(flag):
+            if not ids:
+                raise config.error(flag, "true, and no configuration has the id")
+            side[place] = ids
+
+
+def check_added(path: Path) -> None:
+    """PhasorError for an added token that is not a piece of the model: nothing would split a
+    text at it."""
+    config = configuration(path.parent)
+    pieces = {
+        text.decode(errors="replace") for text, _, _ in read_model_proto(read_bytes(path))["pieces"]
+    }
+    more = config.get("additional_special_tokens")
+    for token in [
+        *config.get("added_tokens_decoder", {}).values(),
+        *(more if isinstance(more, list) else []),
+    ]:
+        text = token.get("content") if isinstance(token, dict) else token
+        if not isinstance(text, str) or text not in pieces:
+            raise PhasorError(
+                f"the added token {shown(text)} is not one of its pieces; save it as"
+                " tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+            )
+
+
+def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
+    """Puts what a tokenizer says of ids and pairs into the descriptor (`info`: of
+    the section that was made)."""
+    side = source.model.descriptor[source.side]
+    if info["pieces"] > side["vocabulary"]:
+        raise PhasorError(
+            f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows"
+        )
+    first, last = (
+        info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
+    )
+    if isinstance(source.family, decoder.Family):
+        _describe_text(source, side, info, section)
+        return
+    tokenizer_json.check_segments(info, source.model.descriptor["encoder"]["segments"])
+    ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
+    side.update((name, value) for name, value in ids.items() if value is not None)
+    side.update(
+        tokenizer=section,
+        end=[] if last is None else [last],
+        pair=tokenizer_json.pair_of(info),
+        **{name: info[name] for name in ("prefix", "suffix", "pair_segment")},
+    )
+    if source.family is static.FAMILY:  # a text's own tokens alone
+        side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
+    if side["pair_segment"] >= source.model.descriptor["encoder"]["segments"]:
+        side["pair_segment"] = 0  # the model has no token types to tell two texts apart
+
+
+def _describe_late(source: Directory, info: dict[str, Any]) -> None:
+    """The ids of late interaction, where there is any."""
+    if source.late is not None:
+        d = source.model.descriptor
+        d["output"].update(source.late.fields(info["ids"], info["unknown"], d))
+
+
+def _describe_text(
+    source: Directory, side: dict[str, Any], info: dict[str, Any], section: int
+) -> None:
+    """Of a decoder: the configurations' ids count more than the tokenizer's."""
+    classes = source.model.descriptor["output"]["output"] == D.CLASSES
+    for name, own in (("pad", "pad"), ("unknown", "unknown"), ("start", "bos")):
+        if not (classes and name == "pad"):  # of a classifier it has another meaning
+            side[name] = info[own] if side[name] is None else side[name]
+    if not side["end"] and info["eos"] is not None:
+        side["end"] = [info["eos"]]
+    side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
+    if not classes:
+        return
+    side["pair"] = tokenizer_json.pair_of(info)
+    # What is behind the last token that is no padding changes no class.
+    while side["suffix"] and side["suffix"][-1] == side["pad"]:
+        side["suffix"] = side["suffix"][:-1]

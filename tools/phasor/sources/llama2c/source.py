@@ -1,0 +1,27 @@
+"""A file of llama2.c as a source: an export, or a checkpoint of its trainer that no description
+describes."""
+
+from __future__ import annotations
+
+from phasor.families.model import Model
+from phasor.sources.interface import Asked, Source
+from phasor.sources.llama2c import model
+from phasor.sources.tokenizer_files import check_count, tokenizer_sections
+
+
+def _recognizes(asked: Asked) -> bool:
+    path = asked.path
+    return path.is_file() and (
+        model.read_config(path) is not None
+        or not path.with_suffix(".toml").is_file()
+        and model.is_checkpoint(path)
+    )
+
+
+def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
+    made = model.read(asked.path)
+    check_count(1, asked.tokenizers)
+    return made, tokenizer_sections(made, dict(zip(["target"], asked.tokenizers)))
+
+
+SOURCE = Source("a file of llama2.c", _recognizes, _read, order=1)

@@ -1,0 +1,57 @@
+"""A checkpoint with a description as a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.tensors import Checkpoint
+from phasor.families.model import Model
+from phasor.files import check_output
+from phasor.sources.hugging_face.template import find_template
+from phasor.sources.interface import Asked, Option, Source, no_template
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import read_description
+from phasor.sources.tokenizer_files import check_count, tokenizer_sections
+
+DESCRIBE = Option(
+    "--describe", "FILE", "the description; default: the checkpoint's name with .toml", Path
+)
+
+
+def _description(asked: Asked) -> Path:
+    return asked.get(DESCRIBE) or asked.path.with_suffix(".toml")
+
+
+def _recognizes(asked: Asked) -> bool:
+    return asked.get(DESCRIBE) is not None or _description(asked).is_file()
+
+
+def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
+    """The model with the tokenizers given, else those of the description. One file for two sides is
+    stored once."""
+    description, given = read_description(_description(asked)), asked.tokenizers
+    model = state_dict.read(open_checkpoint(asked.path, description.key), description)
+    sides = list(description.sides)
+    check_count(len(sides), given)
+    paths = {
+        side: description.path.parent / values["tokenizer"]
+        for side, values in description.sides.items()
+        if values["tokenizer"]
+    }
+    if given:
+        paths = dict(zip(sides, [*given, *given[:1]]))
+    if asked.output is not None:
+        check_output(asked.output, *paths.values())
+    return model, tokenizer_sections(model, paths)
+
+
+def _template(path: Path, checkpoint: Checkpoint) -> tuple[str | None, dict[str, Any]]:
+    """Of a directory that has the files of a Hugging Face one."""
+    return find_template(path) if path.is_dir() else no_template(path, checkpoint)
+
+
+SOURCE = Source(
+    "a checkpoint with a description", _recognizes, _read, (DESCRIBE,), _template, order=2
+)
