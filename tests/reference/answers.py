@@ -8,8 +8,8 @@ run this file with the newer version first on the path:
 A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-shot", "ids" or
 "headed" (with a "class" of models, and "how" it is loaded); a directory that the older one saved
 (of "ids" a tokenizer's); where this one saves the same again; and what is asked, the arguments of
-`Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come too; of "headed"
-lists of one text or two). The answers go to JOBS.answers.json, and the version is printed.
+`Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come too, with
+"whole" the ids around a text; of "headed" lists of one text or two). The answers go to JOBS.answers.json, and the version is printed.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _answers(job: dict[str, Any]) -> list:
         return headed(job["class"], folder, job["how"], job["asks"], again)
     if job["kind"] == "ids":
         words.save_pretrained(again)
-        ids = [words(text, add_special_tokens=False).input_ids for text in job["asks"]]
+        around = job.get("whole", False)
+        ids = [words(text, add_special_tokens=around).input_ids for text in job["asks"]]
         if not job.get("back"):
             return ids
         return [[one, words.decode(one, skip_special_tokens=True)] for one in ids]
