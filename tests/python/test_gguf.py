@@ -659,9 +659,37 @@ def test_ids_go_where_the_metadata_say(tmp_path: Path) -> None:
     assert side | {"tokenizer": 0, "prefix": [], "suffix": [49]} == side
 
 
+def sentencepiece(scores: list[float], kinds: list[int]) -> dict:
+    """A vocabulary of SentencePiece's BPE, without start and end ids."""
+    pieces = ["<unk>", "<s>", "</s>", "a", "b", "ab", "ba"]
+    return {
+        "model": (STRING, "llama"),
+        "tokens": (ARRAY, (STRING, pieces)),
+        "token_type": (ARRAY, (I32, kinds)),
+        "scores": (ARRAY, (F32, scores)),
+        **dict.fromkeys(f"{name}_token_id" for name in ("bos", "eos", "eot", "unknown")),
+    }
+
+
+def test_a_sentencepiece_vocabulary_without_start_and_end_ids(tmp_path: Path) -> None:
+    """Those of llama.cpp."""
+    made = sentencepiece([0, 0, 0, -1, -2, -3, -4], [2, 3, 3, 1, 1, 1, 1])
+    assert convert_bytes(tmp_path, changed(**vocabulary(**made))) == 0
+    side = PhasorFile(tmp_path / "small.phasor").descriptor["target"]
+    assert side | {"start": 1, "end": [2], "unknown": 0, "prefix": [1], "suffix": []} == side
+
+
 @pytest.mark.parametrize(
     "more, line",
     [
+        (
+            sentencepiece([0, 0, 0, -1, -2, -3, -3], [2, 3, 3, 1, 1, 1, 1]),
+            "tokenizer.ggml.tokens: the pieces 'ab' and 'ba' have the same score",
+        ),
+        (
+            sentencepiece([0, 0, 0, -1, -2, -3, -4], [2, 1, 1, 1, 1, 1, 1]),
+            "tokenizer.ggml.bos_token_id: is missing, and piece 1 is no control piece",
+        ),
         ({"bos_token_id": (U32, 50)}, "tokenizer.ggml.bos_token_id: 50, expected an id below 50"),
         ({"add_bos_token": (U32, 1)}, "tokenizer.ggml.add_bos_token: 1, expected true or false"),
         ({"tokens": None}, "tokenizer.ggml.tokens: is missing (--tokenizer none converts without)"),

@@ -9,7 +9,8 @@ A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-sh
 "headed" (with a "class" of models, and "how" it is loaded); a directory that the older one saved
 (of "ids" a tokenizer's); where this one saves the same again; and what is asked, the arguments of
 `Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come too, with
-"whole" the ids around a text; of "headed" lists of one text or two). The answers go to JOBS.answers.json, and the version is printed.
+"whole" the ids around a text; of "headed" lists of one text or two). The answers go to
+JOBS.answers.json, and the version is printed.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ TEXTS = [
     "naïve café, 東京, 🙂👩‍🚀",
     "don't",
     "tab\there",
-    "<s>no control</s>",
+    "<s>control</s>",
 ]
 
 
@@ -58,9 +58,14 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePi
 
 
 def write(
-    path: Path, sp: sentencepiece.SentencePieceProcessor, template: str | None = None, **flags: bool
+    path: Path,
+    sp: sentencepiece.SentencePieceProcessor,
+    template: str | None = None,
+    ids: bool = True,
+    **flags: bool,
 ) -> None:
-    """A small model with the vocabulary, written as llama.cpp's converter writes it."""
+    """A small model with the vocabulary, written as llama.cpp's converter writes it. ids: it says
+    which pieces begin and end a text."""
 
     def tokenizer(writer: gguf.GGUFWriter) -> None:
         kinds = [
@@ -72,9 +77,10 @@ def write(
         writer.add_token_list([sp.id_to_piece(i) for i in range(len(sp))])
         writer.add_token_scores([sp.get_score(i) for i in range(len(sp))])
         writer.add_token_types(kinds)
-        writer.add_bos_token_id(1)
-        writer.add_eos_token_id(2)
-        writer.add_unk_token_id(0)
+        if ids:
+            writer.add_bos_token_id(1)
+            writer.add_eos_token_id(2)
+            writer.add_unk_token_id(0)
         if template is not None:
             writer.add_chat_template(template)
         for name, value in flags.items():
@@ -85,7 +91,12 @@ def write(
 
 @pytest.mark.parametrize(
     "flags",
-    [{}, {"add_space_prefix": False}, {"add_bos_token": False, "add_eos_token": True}],
+    [
+        {},
+        {"add_space_prefix": False},
+        {"add_bos_token": False, "add_eos_token": True},
+        {"ids": False},
+    ],
     ids=str,
 )
 def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(
@@ -107,7 +118,7 @@ def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(
             text=True,
             timeout=60,
         )
-        want = list(model.vocabulary.tokenize(text, True, False))
+        want = list(model.vocabulary.tokenize(text, True, True))
         assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == want, text
 
 

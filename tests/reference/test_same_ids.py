@@ -63,9 +63,9 @@ PLAIN = [
     "tab\there\n\nand   lines \n x",
     "naïve café, 東京, 🙂👩‍🚀",
     "don't I'LL 12345",
-    "▁a ▁▁b",
-    "<s <", 
-]  # fmt: skip
+    "▁a b▁c",
+    "<s <",
+]
 
 
 def texts_with(special: list[str]) -> list[str]:
@@ -130,10 +130,11 @@ def _drawn(net: torch.nn.Module, folder: Path) -> Path:
 def decoder(folder: Path, rows: int, kind: str = "Llama", **more: Any) -> Path:
     sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2)
     config = getattr(transformers, f"{kind}Config")(
-        vocab_size=rows,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None, **sizes, **more},
+        **{
+            **{"vocab_size": rows, "num_key_value_heads": 1, "max_position_embeddings": 512},
+            **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None},
+            **{**sizes, **more},
+        }
     )
     return _drawn(getattr(transformers, f"{kind}ForCausalLM")(config), folder)
 
@@ -155,7 +156,7 @@ def translator(folder: Path, words: Any, kind: str, **more: Any) -> Path:
     name = "MarianMTModel" if kind == "Marian" else f"{kind}ForConditionalGeneration"
     made = getattr(transformers, name)
     config = made.config_class(
-        vocab_size=max(len(words), 1 + max(words.added_tokens_decoder)),
+        vocab_size=max(len(words), 8 * (kind == "M2M100") + max(words.added_tokens_decoder) + 1),
         d_model=32,
         max_position_embeddings=64,
         pad_token_id=words.pad_token_id,
@@ -322,8 +323,7 @@ def _added_llama(folder: Path) -> Made:
     net = decoder(folder / "net", len(slow) + 3)
     forms = {}
     made = transformers.LlamaTokenizerFast.from_pretrained(saved(slow, folder / "slow", net))
-    saved(made, folder / "fast", net)
-    (folder / "fast" / "tokenizer.model").unlink(missing_ok=True)
+    saved(made, folder / "fast", net)  # whose add_prefix_space makes it of the .model again
     forms["tokenizer.json"] = Form(folder / "fast", auto(folder / "fast"))
     forms["the slow class"] = Form(folder / "slow", auto(folder / "slow"))
     older = shutil.copytree(folder / "slow", folder / "older")  # before added_tokens_decoder
@@ -408,7 +408,6 @@ def _phi3(folder: Path) -> Made:
     saved(slow, folder / "slow", net)
     fast = transformers.LlamaTokenizerFast.from_pretrained(folder / "slow")
     saved(fast, folder / "fast", net)
-    (folder / "fast" / "tokenizer.model").unlink(missing_ok=True)
     forms["tokenizer.json"] = Form(folder / "fast", auto(folder / "fast"))
     forms["the slow class"] = Form(folder / "slow", auto(folder / "slow"))
     forms["5.x"] = Form(folder / "fast", "newer")
@@ -525,7 +524,7 @@ def _package(folder: Path, made: Tokenizer, kind: str, pre: str, begin: str, spe
     fast.chat_template = _CHATML
     end = fast.eos_token_id
     start = fast.convert_tokens_to_ids(begin) if begin else None
-    net = decoder(folder / "net", len(fast), bos_token_id=start, eos_token_id=end)
+    net = decoder(folder / "net", len(fast) + 8, bos_token_id=start, eos_token_id=end)
     saved(fast, folder / "fast", net)
     kinds = dict.fromkeys(special, "control")
     tokens, types, merges = of_bytes(made, kinds)
@@ -712,8 +711,7 @@ def ctranslate2(folder: Path, source: Path, tokenizer: Path, files: list[str]) -
 def _t5(folder: Path) -> Made:
     train(folder / "spiece.model", sentences(), 400, "unigram", **_T5_IDS)
     slow = transformers.T5Tokenizer(str(folder / "spiece.model"), extra_ids=10)
-    special = [*slow.additional_special_tokens, "<ORG>"]
-    slow.add_special_tokens({"additional_special_tokens": special})
+    slow.add_tokens([AddedToken("<ORG>", special=True)], special_tokens=True)
     slow.add_tokens(["<new>"])
     net = t5(folder / "net", slow)
     saved(slow, folder / "slow", net)
@@ -735,7 +733,8 @@ def _t5(folder: Path) -> Made:
 def _pegasus(folder: Path) -> Made:
     train(folder / "spiece.model", sentences(), 400, "unigram", **_T5_IDS)
     slow = transformers.PegasusTokenizer(str(folder / "spiece.model"))
-    net = translator(folder / "net", slow, "Pegasus")
+    more = dict(normalize_before=True, normalize_embedding=False, add_final_layer_norm=True)
+    net = translator(folder / "net", slow, "Pegasus", **more)
     saved(slow, folder / "slow", net)
     use = dict(use_fast=False)
     return Made(
@@ -755,7 +754,8 @@ def _fairseq(kind: str, folder: Path) -> Made:
     more = [*slow.additional_special_tokens, "sa_IN"]
     slow.add_special_tokens({"additional_special_tokens": more})
     own = {"MBart50": "MBart", "Nllb": "M2M100"}.get(kind, kind)
-    net = translator(folder / "net", slow, own)
+    how = dict(normalize_before=True, normalize_embedding=True) if own == "MBart" else {}
+    net = translator(folder / "net", slow, own, **how)
     saved(slow, folder / "slow", net)
     use = dict(use_fast=False)
     forms = {"the slow class": Form(folder / "slow", auto(folder / "slow", **use))}
@@ -857,7 +857,11 @@ def every(request, tmp_path_factory) -> dict[str, tuple[Made, dict[str, Form]]]:
     for kind in dict.fromkeys(parameters(request, "kind")):
         folder = root / kind
         folder.mkdir()
-        out[kind] = KINDS[kind](folder)
+        try:
+            out[kind] = KINDS[kind](folder)
+        except Exception as error:
+            out[kind] = error
+            continue
         for name, form in out[kind].forms.items():
             if form.theirs == "newer":
                 again = folder / "newer"
@@ -885,6 +889,8 @@ def ours(phasor: Path, model: Path, texts: list[str]) -> list[list[int]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_ids_are_the_same(kind, every, phasor, tmp_path, capsys):
     made, wrong = every[kind], []
+    if isinstance(made, Exception):
+        raise made
     texts = asked(made)
     first = None
     for name, form in made.forms.items():
@@ -906,8 +912,8 @@ def test_the_ids_are_the_same(kind, every, phasor, tmp_path, capsys):
         if rows:
             wrong.append((name, f"{len(rows)} of {len(texts)} texts have other ids", rows[:2]))
         if (want == first) == (name in made.other):
-            pairs = zip(texts, want, first, strict=True)
-            wrong.append((name, "its library has other ids", [p for p in pairs if p[1] != p[2]][:2]))
+            pairs = [p for p in zip(texts, want, first, strict=True) if p[1] != p[2]]
+            wrong.append((name, "its library has other ids", pairs[:2]))
         if made.words is not None and not wrong:
             _check_chat(phasor, out, made.words, name)
     assert not wrong, "\n".join(map(str, wrong))

@@ -36,7 +36,6 @@ from phasor.tokenizers import unicode
 from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, SEED_REGEX
 from phasor.tokenizers.sentencepiece import read_model_proto
-from phasor.tokenizers.tokenizer import build_sentencepiece_section
 
 tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
@@ -845,22 +844,6 @@ def test_a_vocabulary_of_gguf(driver):
         gguf.build_bpe_section(pieces, [], pre=name)
 
 
-def test_a_sentencepiece_vocabulary_of_gguf():
-    model = (Path(__file__).parents[1] / "golden" / "tokenizers" / "bpe.model").read_bytes()
-    proto = read_model_proto(model)
-    texts, scores, types = zip(*proto["pieces"])
-    section = gguf.build_sentencepiece_like(
-        texts,
-        scores,
-        types,
-        add_space_prefix=proto["dummy_prefix"],
-        remove_extra_whitespaces=proto["remove_extra"],
-        charsmap=proto["charsmap"],
-        unknown_surface=proto["unknown_surface"],
-    )
-    assert section == build_sentencepiece_section(model)
-
-
 def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, tmp_path):
     """As the tokenizer.json that transformers makes of the model; on plain text the ids of
     sentencepiece."""
@@ -872,7 +855,8 @@ def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, 
     (tmp_path / "tokenizer.model").write_bytes(path.read_bytes())
     proto = read_model_proto(path.read_bytes())
     texts, scores, types = zip(*proto["pieces"])
-    section = driver.section(gguf.build_sentencepiece_like(texts, scores, types, find_control=True))
+    pieces = [text.decode() for text in texts]
+    section = driver.section(gguf.build_sentencepiece_like(pieces, scores, types))
     theirs = transformers.LlamaTokenizerFast(
         vocab_file=str(tmp_path / "tokenizer.model"), legacy=True, add_prefix_space=True
     ).backend_tokenizer
@@ -882,5 +866,3 @@ def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, 
     package = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
     for text, got in zip(plain, driver.encode(section, [text.encode() for text in plain])):
         assert got == package.encode(text), f"{text!r}"
-    with pytest.raises(pt.TokenizerError, match="find_control with a unigram model"):
-        gguf.build_sentencepiece_like(texts, scores, types, model="unigram", find_control=True)

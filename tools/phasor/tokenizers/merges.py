@@ -4,7 +4,7 @@ of the model, which of the kinds a tokenizer.json has.
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Mapping
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from phasor.tokenizers.vocabulary import PackageSection
 
 MERGE_INDEX = 2048  # flag of the section
 INDEX_FROM = 4096  # merges: a small model's are found as fast without
+_LONGEST_SCORED = 512  # characters of a piece that is cut everywhere
 
 
 def merge_pairs(merges: list) -> dict[tuple[str, str], int]:
@@ -32,6 +33,28 @@ def merge_pairs(merges: list) -> dict[tuple[str, str], int]:
             raise TokenizerError(f"model.merges: {shown(merge)} is not a pair")
         ranks[pair] = rank
     return ranks
+
+
+def scored_merges(
+    scores: Mapping[str, float], ids: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """The merges of a vocabulary of SentencePiece: all pairs of pieces that make a piece, the best
+    score first; of equal scores in the order of transformers' conversion."""
+    found = []
+    for piece, score in scores.items():
+        if not np.isfinite(score):
+            raise TokenizerError(f"piece {ids[piece]} has a score that is not finite")
+        if len(piece) > _LONGEST_SCORED:  # as many pairs as characters are tried
+            raise TokenizerError(
+                f"piece {ids[piece]} has {len(piece)} characters, expected at most"
+                f" {_LONGEST_SCORED}"
+            )
+        cuts = ((piece[:i], piece[i:]) for i in range(1, len(piece)))
+        pairs = [(left, right) for left, right in cuts if left in scores and right in scores]
+        pairs.sort(key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        found += [(score, len(left), len(right), left, right) for left, right in pairs]
+    found.sort(key=lambda merge: merge[:3], reverse=True)
+    return [(left, right) for *_, left, right in found]
 
 
 def put_merges(

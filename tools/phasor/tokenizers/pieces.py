@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
+from itertools import pairwise
+from typing import Collection, NamedTuple
 
 from phasor.errors import shown
-from phasor.tokenizers.json_parts import refuse
+from phasor.tokenizers.json_parts import META
+from phasor.tokenizers.merges import scored_merges
 from phasor.tokenizers.models import byte_bpe, char_bpe
 from phasor.tokenizers.pre_tokenizers import (
     BLOOM_REGEX,
@@ -32,8 +32,7 @@ from phasor.tokenizers.section import (
     USER_DEFINED,
     TokenizerError,
 )
-from phasor.tokenizers.tokenizer import build_proto_section
-from phasor.tokenizers.vocabulary import LONGEST_ADDED, special_token
+from phasor.tokenizers.vocabulary import special_token
 
 
 def split(regex: str) -> dict:
@@ -241,126 +240,72 @@ def _build_byte_bpe_of(spec: dict, count: int) -> bytes:
 
 
 def build_sentencepiece_like(
-    pieces: list[str | bytes],
+    pieces: list[str],
     scores: list[float],
     types: list[int],
     *,
-    model: str = "bpe",
     add_space_prefix: bool = True,
-    remove_extra_whitespaces: bool = False,
-    escape_whitespaces: bool = True,
-    charsmap: bytes = b"",
-    unknown_surface: bytes = b" \xe2\x81\x87 ",
-    find_control: bool = False,
+    strips: Collection[str] = (),
 ) -> bytes:
-    """Builds the section for a SentencePiece vocabulary as GGUF has it ("llama": model "bpe"; "t5":
-    model "unigram").
+    """Builds the section for a vocabulary of SentencePiece's BPE as GGUF has it ("llama").
 
     pieces, scores, types by id, the types SentencePiece's (which are GGUF's); byte fallback where
-    there are byte pieces. Control pieces are not looked for in the text, user-defined ones are.
-    Encoding gives the ids of the `sentencepiece` package. With find_control, which a chat template
-    asks for, both are found in the text, as in the tokenizer.json that transformers makes of such a
-    vocabulary: the section is model 7, the merges all pairs of pieces that make a piece, the best
-    score first, and each stretch between them gets the prefix (model "bpe" without a map only).
-    Raises TokenizerError, naming the thing.
+    there are byte pieces; strips: control and user-defined pieces that take the white space behind
+    them. Plain text gets the ids of the `sentencepiece` package. Control pieces (`</s>`) and
+    user-defined ones are found in the text first, and each stretch between them gets the prefix, as
+    in the tokenizer.json that transformers makes of such a vocabulary and in llama.cpp. A
+    user-defined piece with white space in it, spelled with spaces or with ▁, is found where
+    SentencePiece finds it: behind the prefix, in the text whose spaces are ▁. The section is that
+    of model 7, the merges all pairs of pieces that make a piece, the best score first. Raises
+    TokenizerError, naming the thing.
     """
     if not len(pieces) == len(scores) == len(types):
         raise TokenizerError(
             f"there are {len(pieces)} pieces, {len(scores)} scores and {len(types)} types"
         )
-    rows = [
-        (piece if isinstance(piece, bytes) else piece.encode(), float(score), int(kind))
-        for piece, score, kind in zip(pieces, scores, types)
-    ]
-    if model not in ("bpe", "unigram"):
-        raise TokenizerError(f"model {model!r}: there are bpe and unigram")
-    if find_control:
-        if model != "bpe" or charsmap or remove_extra_whitespaces or not escape_whitespaces:
-            refuse(
-                "find_control with a unigram model, a map, or white space that is removed or not "
-                "escaped"
-            )
-        return _build_llama(
-            [text.decode() for text, _, _ in rows],
-            [score for _, score, _ in rows],
-            [kind for _, _, kind in rows],
-            add_space_prefix,
-        )
-    return build_proto_section(
-        {
-            "pieces": rows,
-            "model_type": 2 if model == "bpe" else 1,
-            "byte_fallback": any(kind == BYTE for _, _, kind in rows),
-            "suffix": False,
-            "unknown_surface": unknown_surface,
-            "charsmap": charsmap,
-            "dummy_prefix": add_space_prefix,
-            "remove_extra": remove_extra_whitespaces,
-            "escape": escape_whitespaces,
-        }
-    )
-
-
-def _merges_of(pieces: list[str], scores: list[float], types: list[int]) -> list[tuple[str, str]]:
-    """All pairs of pieces that make a piece, the best score first; of equal scores in the order of
-    transformers' conversion."""
-    ids = {piece: id_ for id_, (piece, kind) in enumerate(zip(pieces, types)) if kind == NORMAL}
-    found = []
-    if not all(np.isfinite(scores)):
-        raise TokenizerError("a score is not finite")
-    for piece, id_ in ids.items():
-        if len(piece) > LONGEST_ADDED // 2:  # as many pairs as characters are tried
-            raise TokenizerError(
-                f"piece {id_} has {len(piece)} characters, expected at most {LONGEST_ADDED // 2}"
-            )
-        pairs = [
-            (piece[:i], piece[i:])
-            for i in range(1, len(piece))
-            if piece[:i] in ids and piece[i:] in ids
-        ]
-        found += [
-            (scores[id_], len(left), len(right), left, right)
-            for left, right in sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
-        ]
-    found.sort(key=lambda merge: merge[:3], reverse=True)
-    return [(left, right) for *_, left, right in found]
-
-
-def _build_llama(pieces: list[str], scores: list[float], types: list[int], prefix: bool) -> bytes:
     unknown = [piece for piece, kind in zip(pieces, types) if kind == UNKNOWN]
     if len(unknown) != 1:
         raise TokenizerError(f"there are {len(unknown)} unknown pieces, expected one")
     vocabulary: dict[str, int] = {}
+    added = []
     for id_, (piece, kind) in enumerate(zip(pieces, types)):
+        if kind == USER_DEFINED:
+            piece = piece.replace(" ", META)
         if piece in vocabulary:
             raise TokenizerError(
                 f"piece {id_} ({shown(piece)}) is already defined as piece {vocabulary[piece]}"
             )
         if kind != UNUSED:
             vocabulary[piece] = id_
-    added = [
-        special_token(piece, id_, special=kind != USER_DEFINED)
-        for id_, (piece, kind) in enumerate(zip(pieces, types))
-        if kind in (UNKNOWN, CONTROL, USER_DEFINED)
-    ]
+        if kind in (UNKNOWN, CONTROL, USER_DEFINED):
+            user = kind == USER_DEFINED
+            flags = {"normalized": user and META in piece, "rstrip": piece in strips}
+            added.append(special_token(piece, id_, special=not user, **flags))
     fallback = BYTE in types
     decoders = [step for step in char_bpe.DECODERS if fallback or step["type"] != "ByteFallback"]
-    return char_bpe.from_json(
-        {
-            "pieces": len(pieces),
-            "added_tokens": added,
-            "normalizer": {
-                "type": "Sequence",
-                "normalizers": [char_bpe.PREPEND] * prefix + [char_bpe.REPLACE_SPACE],
-            },
-            "decoder": {"type": "Sequence", "decoders": decoders + [char_bpe.STRIP] * prefix},
-            "model": {
-                "type": "BPE",
-                "unk_token": unknown[0],
-                "fuse_unk": True,
-                "byte_fallback": fallback,
-                "vocab": vocabulary,
-                "merges": _merges_of(pieces, scores, types),
-            },
-        }
-    )[0]
+    normal = {piece: scores[id_] for piece, id_ in vocabulary.items() if types[id_] == NORMAL}
+    merges = scored_merges(normal, vocabulary)
+    made = [left + right for left, right in merges]
+    for one, other in pairwise(made):
+        if one != other and normal[one] == normal[other]:  # then the leftmost goes first
+            raise TokenizerError(
+                f"the pieces {shown(one)} and {shown(other)} have the same score, and are merged"
+            )
+    spec = {
+        "pieces": len(pieces),
+        "added_tokens": added,
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [char_bpe.PREPEND] * add_space_prefix + [char_bpe.REPLACE_SPACE],
+        },
+        "decoder": {"type": "Sequence", "decoders": decoders + [char_bpe.STRIP] * add_space_prefix},
+        "model": {
+            "type": "BPE",
+            "unk_token": unknown[0],
+            "fuse_unk": True,
+            "byte_fallback": fallback,
+            "vocab": vocabulary,
+            "merges": merges,
+        },
+    }
+    return char_bpe.from_json(spec, added_prefix=False)[0]

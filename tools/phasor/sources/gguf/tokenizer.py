@@ -9,7 +9,7 @@ from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
 from phasor.sources.gguf.container import GGUF
 from phasor.tokenizers import pieces as gguf
-from phasor.tokenizers.section import TokenizerError
+from phasor.tokenizers.section import CONTROL, UNKNOWN, USER_DEFINED, TokenizerError
 from phasor.values import is_whole, words
 
 _PREFIX = "tokenizer.ggml."
@@ -22,6 +22,12 @@ _KNOWN = words("""
     fim_sep_token_id
 """)
 _NONE = (None, "no_vocab", "none")
+_USUAL = {
+    "bos_token_id": (1, CONTROL),
+    "eos_token_id": (2, CONTROL),
+    "unknown_token_id": (0, UNKNOWN),
+}
+_PHI3, _PHI3_PLAIN = ("phi-3", "phi3"), {"<s>", "<|endoftext|>"}
 # Pre-tokenizers whose texts begin with the start token where the file does not say it.
 _BEGIN = words("llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken")
 
@@ -38,10 +44,19 @@ class Vocabulary(Fields):
         return PhasorError(f"{self.error(name, what)} (--tokenizer none converts without)")
 
     def id(self, name: str) -> int | None:
+        """llama.cpp's, where the file of a SentencePiece vocabulary does not say it."""
         value = self.values.get(name)
         if value is not None and not is_whole(value, 0, self.rows - 1):
             raise self.expected(name, value, f"an id below {self.rows}")
+        if value is None and self.model == "llama" and name in _USUAL:
+            usual, kind = _USUAL[name]
+            types = self.list("token_type", int, [])
+            return usual if types[usual : usual + 1] == [kind] else None
         return value
+
+    def _begins(self) -> bool:
+        """Whether a text begins with the start token."""
+        return self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
 
     def list(self, name: str, kinds: type | tuple, default: Any = None) -> Any:
         value = self.values.get(name, default)
@@ -70,13 +85,12 @@ class Vocabulary(Fields):
             for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
         )
         ends = [self.id(name) for name in ("eos_token_id", "eot_token_id", "eom_token_id")]
-        begins = self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
         out = {
             "start": first,
             "unknown": unknown,
             "pad": pad,
             "end": list(dict.fromkeys(end for end in ends if end is not None)),
-            "prefix": [first] if begins and first is not None else [],
+            "prefix": [first] if first is not None and self._begins() else [],
             "suffix": [last] if self.flag("add_eos_token", False) and last is not None else [],
         }
         return {name: value for name, value in out.items() if value is not None}
@@ -121,11 +135,23 @@ class Vocabulary(Fields):
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
         scores = self.list("scores", (int, float))
+        if self.id("bos_token_id") is None and self._begins():
+            raise self.refuse("bos_token_id", "is missing, and piece 1 is no control piece")
+        types = self._types(tokens)
         return gguf.build_sentencepiece_like(
             tokens,
             scores,
-            self._types(tokens),
-            model="bpe",
+            types,
             add_space_prefix=self.flag("add_space_prefix", True),
-            find_control="tokenizer.chat_template" in self.file.metadata,
+            strips=self._stripping(tokens, types),
         )
+
+    def _stripping(self, tokens: list[str], types: list[int]) -> set[str]:
+        """Tokens that take the white space behind them, which only Phi-3's tokenizer.json says:
+        there and in llama.cpp, which knows the model by its name, all but three of its own."""
+        name = self.file.metadata.get("general.name")
+        named = isinstance(name, str) and any(own in name.lower() for own in _PHI3)
+        if not named and self.file.metadata.get("general.architecture") != "phi3":
+            return set()
+        own = (CONTROL, USER_DEFINED)
+        return {text for text, kind in zip(tokens, types) if kind in own} - _PHI3_PLAIN

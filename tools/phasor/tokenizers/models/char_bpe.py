@@ -72,7 +72,11 @@ def _char_decoder(spec: dict, byte_fallback: bool) -> int:
     return DROP_FIRST_SPACE * (STRIP in found)
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(
+    spec: dict, added_prefix: bool = True
+) -> tuple[bytes, Vocabulary, int | None]:
+    """added_prefix: an added token that is looked for in the normalized text gets the prefix of
+    that text too, as in the package."""
     model = model_of(spec)
     if model.get("ignore_merges"):
         refuse("model.ignore_merges with BPE of characters")
@@ -102,7 +106,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     escapes = bool(section.flags & ESCAPE_FIRST)
     section.expansion = 3 if escapes else 1
     section.runs = class_runs({"space": SPACE, **vocabulary.word_class()})
-    prefix = META if section.flags & ADD_PREFIX else ""
+    prefix = META if section.flags & ADD_PREFIX and added_prefix else ""
     section.added = vocabulary.rows(
         (lambda text: prefix + text.replace(" ", META)) if escapes else str
     )
