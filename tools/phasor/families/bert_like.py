@@ -77,6 +77,7 @@ def choice(pooler: str, activation: int | str = D.TANH) -> Head:
     """Of a text and one of several choices, how well they go together (phasor rank)."""
     return Head(
         D.CLASSES,
+        D.FIRST,
         pooler,
         activation,
         last="classifier",
