@@ -405,6 +405,7 @@ help:
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make tokenizers      every kind of tokenizer against the packages, into docs/tokenizers.md
+#: make test-set        the translators' test set from the public file of sentence pairs, DATA=cmn.txt, into build/test-set
 #: make test-beams COUNT=25   rules of beam search, drawn together, beside transformers
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME

@@ -35,6 +35,8 @@ def main() -> int:
         if unpack.wait() or pack.wait():
             print("readme: the tracked files could not be copied")
             return 1
+        for words in (["init", "-q"], ["add", "-A", "-f"]):
+            subprocess.run(["git", "-C", folder, *words], check=True, stderr=subprocess.DEVNULL)
         script = (
             "set -eu\n"
             + "".join(f"echo '== block {i}'\n{block}" for i, block in enumerate(blocks, 1))
@@ -48,14 +50,22 @@ def main() -> int:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        left = subprocess.run(
+            ["git", "-C", folder, "status", "--porcelain"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        left = [line for line in left.splitlines() if not line.startswith("A  ")]
     print(done.stdout)
     reached = len(re.findall(r"^== block \d+$", done.stdout, re.M))
     ended = done.returncode == 0 and "== end" in done.stdout
     said = all(answer in done.stdout for answer in ("I have a cat.", "The capital of France is"))
-    print(
-        f"readme: {reached if ended else reached - 1} passed, {0 if ended and said else 1} failed"
-    )
-    return 0 if ended and said else 1
+    for line in left:
+        print(f"readme: the page's commands leave a file that git does not ignore: {line}")
+    good = ended and said and not left
+    print(f"readme: {reached if ended else reached - 1} passed, {0 if good else 1} failed")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,12 @@ lock: build/lock/ready
 build/lock/ready: tools/locks/requirements-lock.txt
 	@$(VENV) build/lock $<
 
+# The test set of the translators, from the public file of sentence pairs: `make test-set DATA=cmn.txt`.
+.PHONY: test-set
+TO ?= build/test-set
+test-set:
+	@PYTHONPATH=tools python3 -m train.split --data "$(or $(DATA),$(error test-set: DATA=cmn.txt, the file of sentence pairs))" --to "$(TO)"
+
 # The C programs, compiled as C and linked by the C compiler.
 test-c: $(PROGRAMS_C) $(OLD_CALLER)
 	@bash tests/examples.sh $(OUT)

@@ -59,23 +59,27 @@ from train.common import (
     write_json,
     write_text,
 )
+from train.split import (
+    SHOWCASE,
+    Pair,
+    Split,
+    check_split,
+    read_pairs,
+    sha256_of,
+    split_pairs,
+    test_texts,
+)
 from train.translation_data import (  # the tests and other tools find them here
     BOS,
     DEFAULT_DATA,
     EOS,
     PAD,
-    SHOWCASE,
     UNK,
     Batch,
-    Pair,
     Recipe,
     Segmenters,
-    Split,
-    check_split,
     epoch_batches,
     pad,
-    read_pairs,
-    split_pairs,
     train_segmenter,
 )
 
@@ -561,7 +565,7 @@ def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
         "processor": processor_name(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "split": check_split(split),
+        "split": {**check_split(split), "sha256": sha256_of(split)},
         "decoding": "greedy, float32",
         "metrics": f"sacrebleu {sacrebleu.__version__}: BLEU 13a cased exp-smoothed, chrF2",
         "valid": score_pairs(split.valid, hypotheses["valid"]),
@@ -575,8 +579,8 @@ def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
     write_bytes(to / "zh.model", segmenters.source_bytes)
     write_bytes(to / "en.model", segmenters.target_bytes)
     write_json(to / "zh-en.json", model_card(model, recipe))
-    write_text(to / "test.zh", "".join(f"{pair.source}\n" for pair in split.test))
-    write_text(to / "test.en", "".join(f"{pair.target}\n" for pair in split.test))
+    for name, text in test_texts(split).items():
+        write_text(to / name, text)
     write_text(to / "test.hyp", "".join(f"{line}\n" for line in hypotheses["test"]))
     write_text(to / "samples.txt", sample_text(split.test, hypotheses["test"], recipe.seed))
     write_json(to / "scores.json", scores)

@@ -1,5 +1,4 @@
-"""Sentence pairs for train_translation.py: the corpus, its split without a leak, segmentation and
-batches.
+"""Sentence pairs for train_translation.py: segmentation and batches of what split.py deals out.
 
 Everything here is a function of its arguments and of the recipe's seed.
 """
@@ -7,9 +6,7 @@ Everything here is a function of its arguments and of the recipe's seed.
 from __future__ import annotations
 
 import dataclasses
-import random
 import threading
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,12 +15,12 @@ import sentencepiece as spm
 import torch
 from torch import Tensor
 
-from train.common import UserError, train_unigram
+from train.common import train_unigram
+from train.split import Pair
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 REPO = Path(__file__).resolve().parents[2]
 DEFAULT_DATA = REPO / "../shared/data/cmn-eng/cmn.attrib.txt"
-SHOWCASE = ("我有一只猫。", "I have a cat.")  # shown in the README: must never be in training
 
 
 # ---- options
@@ -78,130 +75,6 @@ class Recipe:
             "max_length",
         )
         return {name: getattr(self, name) for name in names}
-
-
-# ---- data
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """One line of the corpus."""
-
-    source: str
-    target: str
-
-
-@dataclasses.dataclass
-class Split:
-    """Three disjoint lists of pairs."""
-
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
-
-
-def normalize(sentence: str) -> str:
-    """The form in which two sentences count as the same: NFKC, lower case, letters and digits
-    only."""
-    folded = unicodedata.normalize("NFKC", sentence).lower()
-    kept = "".join(c for c in folded if unicodedata.category(c)[0] in "LNM")
-    return kept or "".join(folded.split())
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """Distinct (Chinese, English) pairs of an `English TAB Chinese TAB credit` file, in file
-    order."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from error
-    pairs: dict[Pair, None] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        fields = line.rstrip("\r").split("\t")
-        if len(fields) < 2 or not fields[0].strip() or not fields[1].strip():
-            raise UserError(f"{path}:{number}: expected English TAB Chinese TAB credit")
-        pairs[Pair(fields[1].strip(), fields[0].strip())] = None
-    if not pairs:
-        raise UserError(f"{path} holds no sentence pairs")
-    return list(pairs)
-
-
-def components(pairs: Sequence[Pair]) -> list[list[Pair]]:
-    """Connected components of the graph whose nodes are normalized sentences and whose edges are
-    pairs."""
-    parent: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def find(node: tuple[str, str]) -> tuple[str, str]:
-        root = node
-        while parent.setdefault(root, root) != root:
-            root = parent[root]
-        while parent[node] != root:
-            parent[node], node = root, parent[node]
-        return root
-
-    for pair in pairs:
-        parent[find(("zh", normalize(pair.source)))] = find(("en", normalize(pair.target)))
-    groups: dict[tuple[str, str], list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(find(("zh", normalize(pair.source))), []).append(pair)
-    return list(groups.values())
-
-
-def split_pairs(pairs: Sequence[Pair], recipe: Recipe) -> Split:
-    """Deal whole components to test, validation and training, so that no sentence is on two sides.
-
-    Components of more than `max_component` pairs go to training: one would fill a test set with
-    variants of one sentence.
-    """
-    groups = components(pairs)
-    random.Random(recipe.seed).shuffle(groups)
-    split = Split([], [], [])
-    held_out = {normalize(SHOWCASE[0])}
-    for group in groups:
-        if any(normalize(pair.source) in held_out for pair in group):
-            split.test.extend(group)
-        elif len(group) <= recipe.max_component and len(split.test) < recipe.test_pairs:
-            split.test.extend(group)
-        elif len(group) <= recipe.max_component and len(split.valid) < recipe.valid_pairs:
-            split.valid.extend(group)
-        else:
-            split.train.extend(group)
-    return split
-
-
-def check_split(split: Split) -> dict[str, int]:
-    """Prove the split clean, or raise. Returns the counts that were compared."""
-    for side in ("source", "target"):
-        seen = {normalize(getattr(pair, side)) for pair in split.train}
-        held = {normalize(getattr(pair, side)) for pair in split.test}
-        tuned = {normalize(getattr(pair, side)) for pair in split.valid}
-        comparisons = (
-            ("train/test", seen, held),
-            ("train/valid", seen, tuned),
-            ("valid/test", tuned, held),
-        )
-        for name, left, right in comparisons:
-            shared = left & right
-            if shared:
-                example = (
-                    f"{len(shared)} {side} sentences in both of {name}, such as {min(shared)!r}"
-                )
-                raise UserError(f"split is not clean: {example}")
-    if normalize(SHOWCASE[0]) in {normalize(pair.source) for pair in split.train}:
-        raise UserError(f"split is not clean: {SHOWCASE[0]} is in training")
-    return {
-        "train_pairs": len(split.train),
-        "valid_pairs": len(split.valid),
-        "test_pairs": len(split.test),
-        "test_sources": len({normalize(pair.source) for pair in split.test}),
-        "showcase_target_in_train": sum(
-            normalize(p.target) == normalize(SHOWCASE[1]) for p in split.train
-        ),
-    }
 
 
 # ---- segmentation
