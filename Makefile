@@ -315,7 +315,7 @@ $(OUT)/generate_driver: $(GENERATOR_OBJ)
 # C programs are linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
-# One of an earlier interface: its own phasor.h lies beside it.
+# A caller of an earlier release: from 0.2.0 on its phasor.h stands beside it.
 $(OLD_CALLER): $(OBJ)/tests/old_caller/old_caller.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 

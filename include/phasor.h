@@ -26,12 +26,13 @@
  *           Any other NULL is a bug of the caller: a library built without NDEBUG stops there.
  * Growth    Every struct that can grow begins with struct_size. Set it to sizeof before you give
  *           the struct to a function, also where the function fills it; the _INIT macros do. An
- *           older program's struct is shorter than the library's. That works: fields that it does
- *           not have keep their default (0, or what _INIT gives), and nothing is read or written
- *           beyond struct_size. A struct_size below 4, or above what this library knows, is
- *           PHASOR_BAD_INPUT, and the line of text names the struct. (A phasor_error of such a
- *           size is left as it is.) In an array all structs have the same struct_size, and lie
- *           that far apart. A field `reserved` is 0: a later version may give it a meaning.
+ *           older program's struct may be shorter than the library's. That works from release 0.2.0
+ *           on: fields that the struct does not have keep their default (0, or what _INIT gives),
+ *           and nothing is read or written beyond struct_size. A struct_size below that release's,
+ *           or above what this library knows, is PHASOR_BAD_INPUT, and the line of text names the
+ *           struct. (A phasor_error of such a size is left as it is.) In an array all structs have
+ *           the same struct_size, and lie that far apart. A field `reserved` is 0: a later version
+ *           may give it a meaning.
  *
  * The rules of the interface. Comments in the source cite them by number, as "rule 3.1".
  *
@@ -54,7 +55,7 @@
  *       state carries the file's hash, the number of the arithmetic and the cache's type, and no
  *       pointers; restore checks it.
  * 3.9   phasor_version, phasor_numerics, phasor_format_max. Every struct that can grow begins with
- *       its size: a shorter one works, a longer one is refused by name.
+ *       its size. A shorter one works, down to release 0.2.0's; any other is refused by name.
  * 3.10  One header without dependencies has the panels' layout (src/layout.h), for the format, the
  *       kernels and the quantizer. Only the files of instruction-set levels include xsimd.
  */
@@ -985,14 +986,8 @@ phasor_status phasor_quantize_size(size_t* need, const void* file, size_t file_b
  *
  * rounding (rounding_count), or NULL: a struct for each type, in the order of the types' numbers;
  * give PHASOR_TYPES of them. Each begins with its struct_size. Those past the last type get 0. */
-phasor_status phasor_quantize_types(void* out, size_t out_bytes, phasor_rounding* rounding,
-                                    uint32_t rounding_count, const void* file, size_t file_bytes,
-                                    const phasor_quantize_options* options, phasor_error* error);
-
-/* The same, as it was when there were six types: rounding (6), or NULL, gets the first six, and its
- * struct_size is written, not read. Programs that were compiled then call it; new ones do not. */
 phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding,
-                              const void* file, size_t file_bytes,
+                              uint32_t rounding_count, const void* file, size_t file_bytes,
                               const phasor_quantize_options* options, phasor_error* error);
 
 #ifdef __cplusplus

@@ -7,27 +7,21 @@
 namespace phasor {
 
 size_t open_error(phasor_error* error, phasor_status status, const At& at) noexcept {
-  constexpr size_t kHead = offsetof(phasor_error, text);
-  if (error == nullptr || !known_size(error->struct_size, sizeof *error)) return 0;
-  const size_t size = error->struct_size;
-  phasor_error made;  // its head
-  made.struct_size = error->struct_size;
-  made.code = status;
-  made.section = at.section;
-  made.layer = at.layer;
-  made.expected = at.expected;
-  made.found = at.found;
-  memcpy(error, &made, size < kHead ? whole_bytes<phasor_error>(made.struct_size) : kHead);
-  if (size <= kHead) return 0;
+  if (error == nullptr || !known_size<phasor_error>(error->struct_size)) return 0;
+  error->code = status;
+  error->section = at.section;
+  error->layer = at.layer;
+  error->expected = at.expected;
+  error->found = at.found;
   error->text[0] = 0;
-  return size - kHead;
+  return sizeof error->text;
 }
 
-phasor_status check_size(const char* name, uint32_t size, size_t known,
+phasor_status wrong_size(const char* name, uint32_t size, size_t limit,
                          phasor_error* error) noexcept {
-  if (known_size(size, known)) return PHASOR_OK;
-  return bad_input(error, {known, size}, name, ".struct_size: ", size, ", expected 4 to ",
-                   uint64_t(known));
+  return bad_input(error, {limit, size}, name, ".struct_size: ", size,
+                   size < limit ? ", expected at least " : ", expected at most ", uint64_t(limit),
+                   ": compile with this library's phasor.h");
 }
 
 void Line::add(uint64_t value) {

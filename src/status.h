@@ -39,8 +39,8 @@ struct At {
   uint64_t found = 0;
 };
 
-// Writes the numbers into *error, as far as the caller's struct goes, and returns the room that its
-// text has: 0 where there is none (rule 3.9).
+// Writes the numbers into *error and returns the room that its text has: 0 without a struct of a
+// known size (rule 3.9).
 size_t open_error(phasor_error* error, phasor_status status, const At& at) noexcept;
 
 // Fills *error (when there is one) with a line made of `parts`, and returns `status`.

@@ -15,9 +15,15 @@ void required([[maybe_unused]] Pointers... pointers) noexcept {
 #endif
 }
 
+// A struct's size in the first release, 0.2.0. A field that is added after that release gets a line
+// here: a specialization that says the offset of the first new field.
+template <class T>
+constexpr size_t kFirstSize = sizeof(T);
+
 // A shorter struct is an older caller's. A longer one asks for what this library does not know.
-constexpr bool known_size(uint32_t size, size_t known) {
-  return size >= sizeof(uint32_t) && size <= known;
+template <class T>
+constexpr bool known_size(uint32_t size) {
+  return size >= kFirstSize<T> && size <= sizeof(T);
 }
 // What is read and written of a struct of that size: no half of a pointer. Versions of a struct
 // have one alignment, so that this is all of an older one.
@@ -25,9 +31,15 @@ template <class T>
 constexpr size_t whole_bytes(uint32_t size) {
   return size / alignof(T) * alignof(T);
 }
-// One line names the struct when its size is neither.
-[[nodiscard]] phasor_status check_size(const char* name, uint32_t size, size_t known,
+// One line names the struct and the size that it breaks: `limit` is the first release's or today's.
+[[nodiscard]] phasor_status wrong_size(const char* name, uint32_t size, size_t limit,
                                        phasor_error* error) noexcept;
+template <class T>
+[[nodiscard]] phasor_status check_size(const char* name, uint32_t size,
+                                       phasor_error* error) noexcept {
+  if (known_size<T>(size)) return PHASOR_OK;
+  return wrong_size(name, size, size > sizeof(T) ? sizeof(T) : kFirstSize<T>, error);
+}
 
 // Reads what the caller gave, or nothing when `given` is NULL. *out has the defaults, and keeps
 // those of the fields that an older caller does not know.
@@ -35,8 +47,7 @@ template <class T>
 [[nodiscard]] phasor_status read_options(T* out, const T* given, const char* name,
                                          phasor_error* error) noexcept {
   if (given == nullptr) return PHASOR_OK;
-  const phasor_status status =
-      check_size(kHasMessages ? name : "", given->struct_size, sizeof *out, error);
+  const phasor_status status = check_size<T>(kHasMessages ? name : "", given->struct_size, error);
   if (status == PHASOR_OK) memcpy(out, given, whole_bytes<T>(given->struct_size));
   return status;
 }
@@ -47,7 +58,7 @@ template <class T>
                                          phasor_error* error = nullptr) noexcept {
   required(out);
   const uint32_t size = out->struct_size;
-  const phasor_status status = check_size(kHasMessages ? name : "", size, sizeof *out, error);
+  const phasor_status status = check_size<T>(kHasMessages ? name : "", size, error);
   if (status != PHASOR_OK) return status;
   memcpy(out, &made, whole_bytes<T>(size));
   out->struct_size = size;
@@ -86,7 +97,7 @@ class Given {
     if (count == 0) return PHASOR_OK;
     required(data_);
     const uint32_t first = size_of(0);
-    phasor_status status = check_size(name, first, sizeof(T), error);
+    phasor_status status = check_size<T>(name, first, error);
     for (uint32_t i = 1; i < count && status == PHASOR_OK; ++i)
       if (const uint32_t size = size_of(i); size != first)
         status = bad_input(error, {first, size}, name, " ", i, ".struct_size: ", size,

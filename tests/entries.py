@@ -29,7 +29,6 @@ LIBRARY = {
     "phasor_chat_to_text": ("chat run", "tests/cpp/test_chat.cpp"),
     "phasor_quantize_size": ("quantize", "tests/cpp/test_quantize.cpp"),
     "phasor_quantize": ("quantize", "tests/cpp/test_quantize.cpp"),
-    "phasor_quantize_types": ("quantize", "tests/cpp/test_quantize.cpp"),
 }
 
 # Source of src/cli that takes a stranger's file, line or argument: fuzz targets, test.

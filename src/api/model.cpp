@@ -369,9 +369,9 @@ phasor_status phasor_quantize_size(size_t* need, const void* file, size_t file_b
   return status;
 }
 
-phasor_status phasor_quantize_types(void* out, size_t out_bytes, phasor_rounding* rounding,
-                                    uint32_t rounding_count, const void* file, size_t file_bytes,
-                                    const phasor_quantize_options* options, phasor_error* error) {
+phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding,
+                              uint32_t rounding_count, const void* file, size_t file_bytes,
+                              const phasor_quantize_options* options, phasor_error* error) {
   Conversion c;
   phasor_rounding reports[PHASOR_TYPES] = {};
   const uint32_t count = rounding != nullptr ? rounding_count : 0;
@@ -393,20 +393,6 @@ phasor_status phasor_quantize_types(void* out, size_t out_bytes, phasor_rounding
     memcpy(to, &made, whole_bytes<phasor_rounding>(size));
   }
   return PHASOR_OK;
-}
-
-phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding,
-                              const void* file, size_t file_bytes,
-                              const phasor_quantize_options* options, phasor_error* error) {
-  constexpr uint32_t kFirst = 6;
-  static_assert(sizeof(phasor_rounding) == offsetof(phasor_rounding, share) + sizeof(float),
-                "the caller's records are as long as they were: give them a struct of their own");
-  phasor_rounding first[kFirst] = {};
-  for (phasor_rounding& one : first) one.struct_size = sizeof one;
-  const phasor_status status =
-      phasor_quantize_types(out, out_bytes, first, kFirst, file, file_bytes, options, error);
-  if (status == PHASOR_OK && rounding != nullptr) memcpy(rounding, first, sizeof first);
-  return status;
 }
 
 }  // extern "C"

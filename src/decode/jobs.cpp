@@ -62,14 +62,10 @@ struct Step {
     return status == PHASOR_OK ? TextStream{*s_, o_}.check(error_) : status;
   }
 
-  // A job has all its fields: there is no older program with a shorter one. One that grows is read
-  // by the size that it says, also the distance to the next.
   phasor_status check_sizes() const {
-    const phasor_status status = Given<phasor_job>(jobs_).check("phasor_job", count_, error_);
-    if (status != PHASOR_OK || count_ == 0 || jobs_->struct_size == sizeof *jobs_) return status;
-    return bad_input(error_, {sizeof *jobs_, jobs_->struct_size},
-                     "phasor_job.struct_size: ", jobs_->struct_size, ", expected ",
-                     uint32_t{sizeof *jobs_});
+    static_assert(kFirstSize<phasor_job> == sizeof(phasor_job),
+                  "jobs are read at a distance of sizeof: read them by the size that they say");
+    return Given<phasor_job>(jobs_).check("phasor_job", count_, error_);
   }
 
   // A job is whole, and one that runs is where the session has it.

@@ -1,4 +1,4 @@
-// phasor_quantize_types and phasor_vector_record: in exactly their bytes, for every golden model
+// phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model
 // and type; what they refuse.
 #include "weight_file.h"
 
@@ -26,8 +26,8 @@ Block converted(const Block& file, const phasor_quantize_options& options,
   REQUIRE(status == PHASOR_OK);
   Block out(need);
   std::memset(out.data(), 0xAA, need);
-  REQUIRE(phasor_quantize_types(out.data(), need, rounding, PHASOR_TYPES, file.data(), file.size(),
-                                &options, &error) == PHASOR_OK);
+  REQUIRE(phasor_quantize(out.data(), need, rounding, PHASOR_TYPES, file.data(), file.size(),
+                          &options, &error) == PHASOR_OK);
   return out;
 }
 
@@ -95,44 +95,7 @@ TEST_CASE("quantize: of an f32 file the type f32 is the same file") {
   CHECK(std::memcmp(out.data(), file.data(), file.size()) == 0);
 }
 
-// As a program calls it that was compiled when there were six types, and by way of the count: no
-// room for more records, and of the first way their size is not given.
-TEST_CASE("quantize: a caller who knows six types gets six records, and nothing past them") {
-  constexpr uint32_t kKnown = 6;
-  const Block file = golden_file("tiny-lm-f32");
-  const phasor_quantize_options options = options_for("q8r");
-  std::size_t need = 0;
-  phasor_error error = PHASOR_ERROR_INIT;
-  REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
-  for (const bool counted : {true, false}) {
-    CAPTURE(counted);
-    Block out(need);
-    phasor_rounding rounding[kKnown + PHASOR_TYPES];
-    std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
-    for (uint32_t i = 0; i < kKnown && counted; ++i)
-      rounding[i].struct_size = sizeof(phasor_rounding);
-    REQUIRE((counted ? phasor_quantize_types(out.data(), need, rounding, kKnown, file.data(),
-                                             file.size(), &options, &error)
-                     : phasor_quantize(out.data(), need, rounding, file.data(), file.size(),
-                                       &options, &error)) == PHASOR_OK);
-    const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64"};
-    for (uint32_t i = 0; i < kKnown; ++i) {
-      CHECK(rounding[i].struct_size == sizeof(phasor_rounding));
-      CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
-      if (i != 5) CHECK((rounding[i].bytes != 0) == (i == 0));  // f64: frequencies
-    }
-    const unsigned char* past = reinterpret_cast<const unsigned char*>(rounding + kKnown);
-    for (std::size_t i = 0; i < PHASOR_TYPES * sizeof *rounding; ++i) REQUIRE(past[i] == 0xAA);
-    Block again(need);
-    REQUIRE(phasor_quantize(again.data(), need, nullptr, file.data(), file.size(), &options,
-                            &error) == PHASOR_OK);
-    CHECK(std::memcmp(again.data(), out.data(), need) == 0);
-    CHECK(phasor_quantize(again.data(), need - 1, rounding, file.data(), file.size(), &options,
-                          &error) == PHASOR_NO_MEMORY);
-  }
-}
-
-// So does one that was compiled when there were eight, by way of the count.
+// A program that was compiled when there were fewer types.
 TEST_CASE("quantize: a caller who gives the count of records gets so many, and no more") {
   const Block file = golden_file("tiny-lm-f32");
   for (const uint32_t known : {6u, 8u}) {
@@ -144,8 +107,8 @@ TEST_CASE("quantize: a caller who gives the count of records gets so many, and n
     phasor_rounding rounding[8 + PHASOR_TYPES];
     std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
     for (uint32_t i = 0; i < known; ++i) rounding[i].struct_size = sizeof(phasor_rounding);
-    REQUIRE(phasor_quantize_types(out.data(), need, rounding, known, file.data(), file.size(),
-                                  &options, &error) == PHASOR_OK);
+    REQUIRE(phasor_quantize(out.data(), need, rounding, known, file.data(), file.size(), &options,
+                            &error) == PHASOR_OK);
     const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh"};
     for (uint32_t i = 0; i < known; ++i) {
       CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
@@ -182,8 +145,8 @@ TEST_CASE("quantize: what is refused, in one line") {
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
   Block out(need);
-  CHECK(phasor_quantize_types(out.data(), need - 1, nullptr, 0, file.data(), file.size(), &options,
-                              &error) == PHASOR_NO_MEMORY);
+  CHECK(phasor_quantize(out.data(), need - 1, nullptr, 0, file.data(), file.size(), &options,
+                        &error) == PHASOR_NO_MEMORY);
   const Engine e(file, nullptr);
   CHECK(phasor_vector_record(e.model, out.data(), nullptr, 1, &error) == PHASOR_BAD_INPUT);
   for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")})
@@ -230,8 +193,8 @@ TEST_CASE("quantize: a weight that the type cannot hold, and a section behind th
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_quantize_size(&need, block.data(), block.size(), &options, &error) == PHASOR_OK);
     const Block out(need);
-    const phasor_status status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(),
-                                                       block.size(), &options, &error);
+    const phasor_status status =
+        phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
     return weight_files::said_of(status, error);
   };
   weight_files::expect(convert(65504), PHASOR_OK, "");
@@ -260,8 +223,8 @@ weight_files::Said as_type(const char* type, const std::vector<uint32_t>& row) {
   phasor_status status = phasor_quantize_size(&need, block.data(), block.size(), &options, &error);
   if (status != PHASOR_OK) return weight_files::said_of(status, error);
   const Block out(need);
-  status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(), block.size(), &options,
-                                 &error);
+  status =
+      phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
   return weight_files::said_of(status, error);
 }
 

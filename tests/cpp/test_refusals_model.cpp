@@ -157,8 +157,8 @@ Block in_type(const char* golden, const char* type) {
   std::size_t bytes = 0;
   REQUIRE(phasor_quantize_size(&bytes, file.data(), file.size(), &options, nullptr) == PHASOR_OK);
   Block out(bytes);
-  REQUIRE(phasor_quantize_types(out.data(), bytes, nullptr, 0, file.data(), file.size(), &options,
-                                nullptr) == PHASOR_OK);
+  REQUIRE(phasor_quantize(out.data(), bytes, nullptr, 0, file.data(), file.size(), &options,
+                          nullptr) == PHASOR_OK);
   return out;
 }
 

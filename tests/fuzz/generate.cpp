@@ -20,19 +20,18 @@ struct Arena {
   }
 };
 
+template <class T>
+bool known(const T* given) {
+  return phasor::known_size<T>(given->struct_size);
+}
+
 // A copy of a struct in exactly as many bytes as its struct_size says, where the library knows
 // such a size; else in four.
 template <class T>
 T* exact(Arena* a, T* given, Choices* c) {
   if (c->chance(6)) given->struct_size = c->below(2 * sizeof(T));
-  const size_t size = given->struct_size;
   return reinterpret_cast<T*>(
-      a->keep(reinterpret_cast<const uint8_t*>(given), size >= 4 && size <= sizeof(T) ? size : 4));
-}
-
-template <class T>
-bool known(const T* given) {
-  return given->struct_size >= 4 && given->struct_size <= sizeof(T);
+      a->keep(reinterpret_cast<const uint8_t*>(given), known(given) ? given->struct_size : 4));
 }
 
 const uint32_t* some_ids(Arena* a, Choices* c, uint32_t vocabulary, uint32_t* count) {
@@ -162,7 +161,7 @@ void generate(const Call& r) {
   (void)answer(status);
   if (!known(result) || !known(options))
     return demand(status == PHASOR_BAD_INPUT, "a struct of an unknown size is taken");
-  if (result->struct_size < offsetof(phasor_generation, finish) || status != PHASOR_OK) return;
+  if (status != PHASOR_OK) return;
   demand(result->count <= capacity, "more tokens than there is room for");
   for (uint32_t i = 0; i < result->count; ++i)
     demand(out.as<uint32_t>()[i] < vocabulary, "a token outside of the vocabulary");
@@ -199,13 +198,7 @@ phasor_beam_options* any_search(Arena* arena, Choices* c, const Model& model, Us
     if (c->chance(80)) given.diversity_penalty = any_float(c);
     if (c->chance(50)) given.coverage_penalty = any_float(c);
   }
-  phasor_beam_options* const options = exact(arena, &given, c);
-  // a count without its pointer is a bug of the caller
-  constexpr size_t kCount = offsetof(phasor_beam_options, forced_count) + sizeof(uint32_t),
-                   kPointer = offsetof(phasor_beam_options, forced) + sizeof(void*);
-  if (known(options) && options->struct_size >= kCount && options->struct_size < kPointer)
-    options->forced_count = 0;
-  return options;
+  return exact(arena, &given, c);
 }
 
 void search(const Call& r) {

@@ -29,7 +29,7 @@ void run_limits(const uint8_t* data, size_t size) {
   for (uint32_t round = 0; round < 4; ++round) {
     const phasor_limits given = hostile_limits(c, model);
     // no byte behind struct_size is read
-    const bool known = given.struct_size >= 4 && given.struct_size <= sizeof given;
+    const bool known = phasor::known_size<phasor_limits>(given.struct_size);
     const Block exact(&given, known ? given.struct_size : sizeof given);
     const auto* limits = exact.as<phasor_limits>();
     Answer answer;
@@ -59,7 +59,7 @@ void run_limits(const uint8_t* data, size_t size) {
   limits.struct_size = c->below(2 * sizeof limits);
   const Block out(limits.struct_size < 4 ? 4 : limits.struct_size);
   std::memcpy(out.as(), &limits, 4);
-  const bool known = limits.struct_size >= 4 && limits.struct_size <= sizeof limits;
+  const bool known = phasor::known_size<phasor_limits>(limits.struct_size);
   const phasor_status status =
       phasor_limits_for(model.get(), any_number(c), any_number(c), out.as<phasor_limits>());
   demand((status == PHASOR_OK) == known, "limits of an unknown size are filled");

@@ -41,21 +41,15 @@ void run_quantize(const uint8_t* data, size_t size) {
     return;
   const Block out(need);
   phasor_error error = PHASOR_ERROR_INIT;
-  demand(phasor_quantize_types(out.as(), need - 1, nullptr, 0, file.as(), file.size(), &options,
-                               &error) == PHASOR_NO_MEMORY,
+  demand(phasor_quantize(out.as(), need - 1, nullptr, 0, file.as(), file.size(), &options,
+                         &error) == PHASOR_NO_MEMORY,
          "a file is written in a byte less than its size");
   phasor_rounding rounding[PHASOR_TYPES];
   for (phasor_rounding& r : rounding) r = PHASOR_ROUNDING_INIT;
-  if (!answer(phasor_quantize_types(out.as(), need, rounding, PHASOR_TYPES, file.as(), file.size(),
-                                    &options, &answer.error)))
+  if (!answer(phasor_quantize(out.as(), need, rounding, PHASOR_TYPES, file.as(), file.size(),
+                              &options, &answer.error)))
     return;
   look_at(out.as(), need);
-  // The same by its first name, which knows six types.
-  const Block again(need), six(6 * sizeof(phasor_rounding));
-  demand(phasor_quantize(again.as(), need, six.as<phasor_rounding>(), file.as(), file.size(),
-                         &options, &error) == PHASOR_OK &&
-             std::memcmp(again.as(), out.as(), need) == 0,
-         "the two ways to quantize differ");
   const Model before(file.as(), file.size()), after(out.as(), need);
   if (before.get() == nullptr) return;
   demand(after.get() != nullptr, "a file in another type does not open");

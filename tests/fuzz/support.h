@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "../../src/structs.h"
 #include "generator/bytes.h"
 #include "generator/choices.h"
 

@@ -5,7 +5,7 @@ no run can go deeper.
     stack.py DIRECTORY [--limit HEADER]    DIRECTORY has the .ci files of one build; HEADER has the
                                            constant kStackBytes
 
-phasor_quantize and phasor_quantize_types are left out: they are for hosts.
+phasor_quantize is left out: it is for hosts.
 
 A call through a pointer counts as the deepest of the functions that are called so and call through
 no pointer themselves: the kernels and the readers of pages. The pointers of runtime/parallel.cpp
@@ -87,8 +87,7 @@ def depths(own, calls, files):
             memo[f] = (own.get(f, LIBRARY) + size, (f, *path))
         return memo[f]
 
-    hosts = ("phasor_quantize", "phasor_quantize_types")
-    return {f: depth(f, ()) for f in own if f.startswith("phasor_") and f not in hosts}
+    return {f: depth(f, ()) for f in own if f.startswith("phasor_") and f != "phasor_quantize"}
 
 
 def reachable(f, calls):

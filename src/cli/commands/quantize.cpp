@@ -128,8 +128,8 @@ int quantize(const Options& given) {
     return data_error("%s: no memory for its %s bytes", name, grouped(bytes).c_str());
   phasor_rounding rounding[PHASOR_TYPES] = {};
   for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
-  if (phasor_quantize_types(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(),
-                            &options, &in.error) != PHASOR_OK)
+  if (phasor_quantize(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(),
+                      &options, &in.error) != PHASOR_OK)
     return in.fail(), 1;
   Replayed replayed;
   if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;

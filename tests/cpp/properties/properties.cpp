@@ -238,13 +238,13 @@ void check_type(const Trial& t, const char* type, const char* ends) {
   if (!can.allowed) return need(status == PHASOR_UNSUPPORTED, "what was rounded is rounded again");
   need(status, error, "quantize_size");
   const Block less(size - 1), made(size);
-  status = phasor_quantize_types(less.data(), size - 1, nullptr, 0, t.file.data(), t.file.size(),
-                                 &options, &error);
+  status = phasor_quantize(less.data(), size - 1, nullptr, 0, t.file.data(), t.file.size(),
+                           &options, &error);
   need(status == PHASOR_NO_MEMORY, "quantize takes a byte less than its size");
   phasor_rounding rounding[PHASOR_TYPES] = {};
   for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
-  status = phasor_quantize_types(made.data(), size, rounding, PHASOR_TYPES, t.file.data(),
-                                 t.file.size(), &options, &error);
+  status = phasor_quantize(made.data(), size, rounding, PHASOR_TYPES, t.file.data(), t.file.size(),
+                           &options, &error);
   need(status, error, std::string("quantize to ") + type);
   const Opened o(made);
   o.check();

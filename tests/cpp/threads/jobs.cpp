@@ -72,8 +72,8 @@ uint64_t quantize(const Shared& s) {
     sum.add(status);
     if (status != PHASOR_OK) continue;  // what was rounded is not rounded again
     const Block out(size);
-    sum.add(phasor_quantize_types(out.data(), size, nullptr, 0, s.file.data(), s.file.size(),
-                                  &options, nullptr));
+    sum.add(phasor_quantize(out.data(), size, nullptr, 0, s.file.data(), s.file.size(), &options,
+                            nullptr));
     sum.add(out.data(), size);
   }
   return sum.value();
