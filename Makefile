@@ -408,6 +408,7 @@ help:
 #: make test-set        the translators' test set from the public file of sentence pairs, DATA=cmn.txt, into build/test-set
 #: make test-beams COUNT=25   rules of beam search, drawn together, beside transformers
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
+#: make generate        what is made from tables (src/facts): C++, Python, regions of pages
 #: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME
 #: make tokens          how much code there is, room by room, beside revision BASE (the last commit)
 #: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-

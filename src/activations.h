@@ -1,56 +1,60 @@
-// The activations of docs/format.md, in the order of their numbers. A row has the word of
-// PHASOR_ONLY, whether that is built, the constant, the number, and the name for people; FFN is an
-// activation of a feed-forward or a head, HEAD of a head only. xIELU has numbers of its layer, and
-// is of a feed-forward only. The formulas are in src/kernels.
+// Generated from src/facts/descriptor.toml by `make generate`: edit that, not this.
+// The activations; formulas are in src/kernels.
 #pragma once
 #include <stdint.h>
 
 #include "build.h"
 
-#define PHASOR_ACTIVATIONS(FFN, HEAD)                         \
-  FFN("relu", kHasRelu, kRelu, 1, "ReLU")                     \
-  FFN("gelu", kHasGelu, kGeluErf, 2, "GELU (erf)")            \
-  FFN("gelu-tanh", kHasGeluTanh, kGeluTanh, 3, "GELU (tanh)") \
-  FFN("silu", kHasSilu, kSilu, 4, "SiLU")                     \
-  HEAD(kHeadTanh, 5, "tanh")                                  \
-  FFN("relu2", kHasRelu2, kRelu2, 6, "squared ReLU")          \
-  FFN("xielu", kHasXielu, kXielu, 7, "xIELU")
-
 namespace phasor {
 
-#define PHASOR_CONSTANT(word, is_built, constant, number, name) constant = number,
-#define PHASOR_HEAD_CONSTANT(constant, number, name) constant = number,
-enum Activation : uint32_t { PHASOR_ACTIVATIONS(PHASOR_CONSTANT, PHASOR_HEAD_CONSTANT) };
+enum Activation : uint32_t {
+  kHeadNone = 0,
+  kRelu = 1,
+  kGeluErf = 2,
+  kGeluTanh = 3,
+  kSilu = 4,
+  kHeadTanh = 5,
+  kRelu2 = 6,
+  kXielu = 7
+};
 
-#define PHASOR_BUILT(word, is_built, constant, number, name) constexpr bool is_built = built(word);
-#define PHASOR_HEAD_BUILT(constant, number, name)
-PHASOR_ACTIVATIONS(PHASOR_BUILT, PHASOR_HEAD_BUILT)
+constexpr bool kHasRelu = built("relu");
+constexpr bool kHasGelu = built("gelu");
+constexpr bool kHasGeluTanh = built("gelu-tanh");
+constexpr bool kHasSilu = built("silu");
+constexpr bool kHasRelu2 = built("relu2");
+constexpr bool kHasXielu = built("xielu");
 
 // How many words of PHASOR_ONLY are activations.
-#define PHASOR_WORD(word, is_built, constant, number, name) +has_word(PHASOR_ONLY, word)
-constexpr unsigned kActivationWords = 0 PHASOR_ACTIVATIONS(PHASOR_WORD, PHASOR_HEAD_BUILT);
+constexpr unsigned kActivationWords =
+    has_word(PHASOR_ONLY, "relu") +
+    has_word(PHASOR_ONLY, "gelu") +
+    has_word(PHASOR_ONLY, "gelu-tanh") +
+    has_word(PHASOR_ONLY, "silu") +
+    has_word(PHASOR_ONLY, "relu2") +
+    has_word(PHASOR_ONLY, "xielu");
 
-// Codes go from 1 on without holes; 0 is none.
-#define PHASOR_ONE(word, is_built, constant, number, name) +1
-#define PHASOR_HEAD_ONE(constant, number, name) +1
-constexpr uint32_t kActivationCodes = 1 PHASOR_ACTIVATIONS(PHASOR_ONE, PHASOR_HEAD_ONE);
+// What a build has of a feed-forward's and of a head's, a bit by number.
+constexpr uint32_t kFfnActivations =
+    (kHasRelu ? 1u << kRelu : 0u) |
+    (kHasGelu ? 1u << kGeluErf : 0u) |
+    (kHasGeluTanh ? 1u << kGeluTanh : 0u) |
+    (kHasSilu ? 1u << kSilu : 0u) |
+    (kHasRelu2 ? 1u << kRelu2 : 0u) |
+    (kHasXielu ? 1u << kXielu : 0u);
+constexpr uint32_t kHeadActivations =
+    (kFfnActivations & ~(1u << kXielu)) |
+    1u << kHeadNone |
+    1u << kHeadTanh;
+constexpr uint32_t kActivationCodes = 8;  // with 0
 
-// A bit by number for each that a feed-forward may have in this build, and the names of all.
-#define PHASOR_BIT(word, is_built, constant, number, name) | (is_built ? 1u << number : 0u)
-#define PHASOR_NO_BIT(constant, number, name)
-constexpr uint32_t kFfnActivations = 0u PHASOR_ACTIVATIONS(PHASOR_BIT, PHASOR_NO_BIT);
-
-// The largest number that a feed-forward may have, built or not.
-#define PHASOR_LARGER(word, is_built, constant, number, name) last = number;
-constexpr uint32_t last_activation() {
-  uint32_t last = 0;
-  PHASOR_ACTIVATIONS(PHASOR_LARGER, PHASOR_NO_BIT)
-  return last;
-}
-constexpr uint32_t kLastActivation = last_activation();
-
-#define PHASOR_NAME(word, is_built, constant, number, name) "|" name
-#define PHASOR_HEAD_NAME(constant, number, name) "|" name
-#define PHASOR_ACTIVATION_NAMES PHASOR_ACTIVATIONS(PHASOR_NAME, PHASOR_HEAD_NAME)
+// ROW(constant, built) of each that a feed-forward may have.
+#define PHASOR_ACTIVATIONS(ROW) \
+  ROW(kRelu, kHasRelu)          \
+  ROW(kGeluErf, kHasGelu)       \
+  ROW(kGeluTanh, kHasGeluTanh)  \
+  ROW(kSilu, kHasSilu)          \
+  ROW(kRelu2, kHasRelu2)        \
+  ROW(kXielu, kHasXielu)
 
 }  // namespace phasor

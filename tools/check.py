@@ -25,6 +25,7 @@ freestanding  each of the core's files compiles without a hosted C++ library
 c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
 rules         every rule that a comment or a page cites by number has its page
 entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
+generated     every file and region that is made from a table is what the table says
 locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
 links         every file, heading, target, command, flag, function and promise that a page or a
@@ -45,7 +46,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import entries, links, lock, stack
+from make import entries, generate, links, lock, stack
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -683,6 +684,11 @@ def check_rules(_):
 
 def check_entries(_):
     return problems_to(entries.problems(), entries.summary())
+
+
+def check_generated(args):
+    problems, count = generate.stale(ROOT / args.build)
+    return problems_to(problems, f"{count} files")
 
 
 def check_locks(_):

@@ -5,195 +5,9 @@ namespace {
 
 constexpr uint32_t kAll = 0xFFFFFFFFu;  // every value in range is built
 constexpr uint32_t bits(bool value, uint32_t mask) { return value ? mask : 0; }
-constexpr uint32_t kNorms = bits(kHasLayerNorm, 2) | bits(kHasRmsNorm, 4);
-constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2),
-                   kOutputs = 2 | bits(kHasOutputs, 28);
-constexpr uint32_t kKindPositions =
-    1 | bits(kHasRelative, 0x30E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
-constexpr const char* kNoneOrNorm = "none|layer norm|RMS norm";
-constexpr const char* kScoreNames = "dot product|additive";
-constexpr uint32_t kHeadActivations = (kFfnActivations & ~(1u << kXielu)) | 1u << kHeadTanh | 1;
-constexpr const char* kActivationNames = &PHASOR_ACTIVATION_NAMES[1];  // behind the first '|'
-constexpr uint32_t kMaxIds = 16, kMaxVocabulary = 1u << 24, kMaxWidth = 65536,
-                   kMaxId = kMaxVocabulary - 1;
-
-// A key's scope, name and place: those of the struct's member.
-#define SIDE(member) kScopeSource, #member, offsetof(SideDescriptor, member)
-#define STACK(member) kScopeEncoder, #member, offsetof(StackDescriptor, member)
-#define KIND(member) kScopeKind, #member, offsetof(KindDescriptor, member)
-#define OUTPUT(member) kScopeOutput, #member, offsetof(OutputDescriptor, member)
-#define GENERATION(member) kScopeGeneration, #member, offsetof(GenerationDescriptor, member)
-
 constexpr size_t kNowhere = 0xFFFF;  // the place of what is only for people
 
-// Rows of the table. A whole number from `low` to `high`; a choice is one whose values have names,
-// and perhaps not all in this build.
-constexpr Field choice(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
-                       uint32_t high, uint32_t built, const char* choices) {
-  Field f{};
-  f.number = number;
-  f.scope = static_cast<uint8_t>(scope);
-  f.name = name;
-  f.place = static_cast<uint16_t>(place);
-  f.type = kMetaU32;
-  f.low = low;
-  f.high = high;
-  f.built = built;
-  f.choices = choices;
-  return f;
-}
-constexpr Field whole(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
-                      uint32_t high) {
-  return choice(number, scope, name, place, low, high, kAll, nullptr);
-}
-constexpr Field typed(Field f, uint8_t type) {
-  f.type = type;
-  return f;
-}
-// Of `low` to `high` whole numbers.
-constexpr Field list(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
-                     uint32_t high) {
-  return typed(whole(number, scope, name, place, low, high), kMetaU32Array);
-}
-constexpr Field real(uint16_t number, Scope scope, const char* name, size_t place) {
-  return typed(whole(number, scope, name, place, 0, 0), kMetaF32);
-}
-constexpr Field text(uint16_t number, Scope scope, const char* name, size_t place) {
-  return typed(whole(number, scope, name, place, 0, 0), kMetaString);
-}
-// The file must have it.
-constexpr Field needed(Field f) {
-  f.needed = 1;
-  return f;
-}
-
-constexpr Field kFields[] = {
-    needed(choice(1, kScopeModel, "stack", offsetof(Descriptor, halves), 1, 3, kAll,
-                  "encoder|decoder|encoder-decoder")),
-    text(16, kScopeModel, "name", kNowhere),
-    text(17, kScopeModel, "author", kNowhere),
-    text(18, kScopeModel, "license", kNowhere),
-    text(19, kScopeModel, "credit", kNowhere),
-    text(20, kScopeModel, "origin", kNowhere),
-    text(21, kScopeModel, "converter", kNowhere),
-
-    needed(whole(1, SIDE(vocabulary), 1, kMaxVocabulary)),
-    whole(2, SIDE(tokenizer), 0, 4),
-    whole(3, SIDE(embedding_shared), 0, 1),
-    whole(4, SIDE(pad), 0, kMaxId),
-    whole(5, SIDE(unknown), 0, kMaxId),
-    whole(6, SIDE(start), 0, kMaxId),
-    list(7, SIDE(end), 0, kMaxIds),
-    whole(8, SIDE(decoder_start), 0, kMaxId),
-    whole(9, SIDE(forced_first), 0, kMaxId),
-    whole(10, SIDE(mask), 0, kMaxId),
-    list(11, SIDE(prefix), 0, kMaxIds),
-    list(12, SIDE(suffix), 0, kMaxIds),
-    list(13, SIDE(pair), 0, kMaxIds),
-    whole(14, SIDE(pair_segment), 0, 65535),
-    whole(15, SIDE(longest_text), 0, 1u << 24),
-
-    needed(whole(1, STACK(width), 1, kMaxWidth)),
-    needed(list(2, STACK(layers), 2, 2 * kMaxLayers)),
-    choice(3, STACK(position), 0, 3, kPositions,
-           "none|learned|sinusoidal interleaved|sinusoidal halves"),
-    whole(4, STACK(max_positions), 0, 1u << 24),
-    real(5, STACK(embedding_scale)),
-    whole(6, STACK(embedding_width), 1, kMaxWidth),
-    choice(7, STACK(embedding_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
-    real(8, STACK(embedding_norm_eps)),
-    whole(9, STACK(segments), 0, 65536),
-    choice(10, STACK(final_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
-    real(11, STACK(final_norm_eps)),
-    whole(12, STACK(cross_width), 1, kMaxWidth),
-    whole(13, STACK(projection_bias), 0, 1),
-    choice(14, STACK(projection_place), 0, 1, kAll, "last|before positions"),
-    choice(15, STACK(embedding_norm_place), 0, 1, kAll, "after positions|before positions"),
-
-    needed(choice(1, KIND(norm), 1, 2, kNorms, "layer norm|RMS norm")),
-    needed(choice(2, KIND(norm_place), 1, 4, kAll, "before|after|both|of the sub-layer")),
-    needed(real(3, KIND(norm_eps))),
-    choice(4, KIND(parallel), 0, 2, kAll, "no|one norm|two norms"),
-    needed(whole(5, KIND(heads), 1, 4096)),
-    whole(6, KIND(kv_heads), 1, 4096),
-    needed(whole(7, KIND(head_width), 1, 4096)),
-    needed(real(8, KIND(scale))),
-    choice(9, KIND(score), 0, 1, kScores, kScoreNames),
-    whole(10, KIND(attention_biases), 0, 15),
-    choice(11, KIND(qk_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
-    whole(12, KIND(window), 0, 1u << 24),
-    real(13, KIND(cap)),
-    choice(14, KIND(position), 0, 9, kKindPositions,
-           "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary "
-           "halves|T5 bias|ALiBi|three-way relative|disentangled"),
-    whole(15, KIND(rotary_width), 0, 4096),
-    whole(16, KIND(max_distance), 0, 1u << 24),
-    needed(whole(17, KIND(hidden), 1, 1u << 20)),
-    needed(choice(18, KIND(activation), 1, kLastActivation, kFfnActivations, kActivationNames)),
-    whole(19, KIND(gated), 0, 1),
-    whole(20, KIND(ffn_biases), 0, 3),
-    whole(21, KIND(cross), 0, 1),
-    whole(22, KIND(cross_heads), 1, 4096),
-    whole(23, KIND(cross_kv_heads), 1, 4096),
-    whole(24, KIND(cross_head_width), 1, 4096),
-    real(25, KIND(cross_scale)),
-    whole(26, KIND(cross_biases), 0, 15),
-    real(27, KIND(residual_scale)),
-    whole(28, KIND(norm_biases), 0, 1),
-    whole(29, KIND(score_order), 0, 0),
-    choice(30, KIND(cross_score), 0, 1, kScores, kScoreNames),
-    whole(31, KIND(attention_norm), 0, 1),
-    whole(33, KIND(input_scales), 0, 3),
-    real(32, KIND(rotary_factor)),
-    choice(34, KIND(qk_norm_over), 0, 2, kAll, "head|head, own weights|all heads"),
-    real(35, KIND(qkv_clip)),
-    whole(36, KIND(causal), 0, 1),
-    choice(37, KIND(qk_norm_place), 0, 1, kAll, "before positions|after positions"),
-    whole(38, KIND(separate_v), 0, 1),
-
-    needed(choice(1, OUTPUT(output), 1, 4, kOutputs, "logits|hidden states|pooled|classes")),
-    choice(2, OUTPUT(tied), 0, 2, kAll, "own|target embedding|source embedding"),
-    real(3, OUTPUT(scale)),
-    real(4, OUTPUT(cap)),
-    whole(5, OUTPUT(bias), 0, 1),
-    choice(6, OUTPUT(pooling), 0, 3, kAll, "none|mean|first|last"),
-    whole(7, OUTPUT(normalize), 0, 1),
-    whole(8, OUTPUT(classes), 0, 1u << 24),
-    whole(9, OUTPUT(head_width), 0, kMaxWidth),
-    choice(10, OUTPUT(head_activation), 0, kActivationCodes - 1, kHeadActivations,
-           "none" PHASOR_ACTIVATION_NAMES),
-    choice(11, OUTPUT(head_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
-    real(12, OUTPUT(head_norm_eps)),
-    whole(13, OUTPUT(head_bias), 0, 1),
-    choice(14, OUTPUT(scores), 0, 2, kAll, "softmax|sigmoid|as they are"),
-    text(16, OUTPUT(labels)),
-    text(17, OUTPUT(prompts)),
-    whole(18, OUTPUT(query_length), 0, 1u << 24),
-    whole(19, OUTPUT(document_length), 0, 1u << 24),
-    whole(20, OUTPUT(query_marker), 0, kMaxId),
-    whole(21, OUTPUT(document_marker), 0, kMaxId),
-    choice(22, OUTPUT(expansion), 0, 2, kAll, "none|hidden|seen"),
-    list(23, OUTPUT(skipped), 0, 65536),
-
-    whole(1, GENERATION(sample), 0, 1),
-    real(2, GENERATION(temperature)),
-    whole(3, GENERATION(top_k), 0, kMaxVocabulary),
-    real(4, GENERATION(top_p)),
-    real(5, GENERATION(min_p)),
-    real(6, GENERATION(typical_p)),
-    real(7, GENERATION(repetition_penalty)),
-    whole(8, GENERATION(no_repeat_ngram), 0, kMaxVocabulary),
-    whole(9, GENERATION(min_new), 0, kMaxVocabulary),
-    whole(10, GENERATION(max_new), 0, kMaxVocabulary),
-    list(11, GENERATION(suppressed), 0, 65536),
-    whole(12, GENERATION(beams), 0, 256),
-    real(13, GENERATION(length_penalty)),
-    choice(14, GENERATION(early_stopping), 0, 2, kAll, "no|yes|never"),
-    whole(15, GENERATION(source_no_repeat_ngram), 0, kMaxVocabulary),
-    list(16, GENERATION(bad_words), 0, 65536),
-    whole(17, GENERATION(forced_last), 0, kMaxId),
-    whole(18, GENERATION(renormalize), 0, 1),
-};
+#include "fields.inc"
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
 // Every value of a choice has a name, and what is not all built is a choice of less than 32 values.
@@ -208,9 +22,7 @@ constexpr bool choices_are_named() {
 static_assert(choices_are_named(), "a choice of the table has a value without a name");
 
 const char* scope_name(uint32_t scope) {
-  static const char* const names[] = {"model",   "source", "target", "encoder",
-                                      "decoder", "kind",   "output", "generation"};
-  return scope <= kLastScope ? names[scope] : "?";
+  return scope <= kLastScope ? kScopeNames[scope] : "?";
 }
 
 // Scopes 2 and 4 have the fields of 1 and 3.
@@ -290,35 +102,9 @@ void store_value(const File& file, const Meta& m, const Field& f, void* target) 
   memcpy(p, &list, sizeof list);
 }
 
-SideDescriptor default_side() {
-  SideDescriptor s{};
-  s.pad = s.unknown = s.start = s.decoder_start = s.forced_first = s.mask = PHASOR_NONE;
-  return s;
-}
-
-StackDescriptor default_stack() {
-  StackDescriptor s{};
-  s.embedding_scale = 1;
-  return s;
-}
-
-KindDescriptor default_kind() {
-  KindDescriptor k{};
-  k.residual_scale = 1;
-  k.norm_biases = PHASOR_NONE;  // resolved by the norm
-  k.cross_scale = 0;            // resolved by the scale
-  k.attention_norm = 1;
-  k.rotary_factor = 1;
-  return k;
-}
-
 // Defaults that depend on other fields.
-void resolve(KindDescriptor* k) {
-  if (k->kv_heads == 0) k->kv_heads = k->heads;
-  if (k->cross_heads == 0) k->cross_heads = k->heads;
-  if (k->cross_kv_heads == 0) k->cross_kv_heads = k->kv_heads;
-  if (k->cross_head_width == 0) k->cross_head_width = k->head_width;
-  if (k->cross_scale == 0) k->cross_scale = k->scale;
+void resolve_kind(KindDescriptor* k) {
+  resolve(k);
   if (k->norm_biases == PHASOR_NONE) k->norm_biases = k->norm == kNormLayer ? 1 : 0;
 }
 
@@ -600,16 +386,7 @@ phasor_status check_whole(const File& file, const Descriptor& d, const KindDescr
 class Reader {
  public:
   Reader(const File& file, KindDescriptor* kinds, phasor_error* error)
-      : file_(file), kinds_(kinds), error_(error) {
-    for (const Half half : kHalves) {
-      d_.sides[half] = default_side();
-      d_.stacks[half] = default_stack();
-    }
-    d_.output.scale = 1;
-    d_.output.query_marker = d_.output.document_marker = PHASOR_NONE;
-    d_.generation.length_penalty = 1;
-    d_.generation.forced_last = PHASOR_NONE;
-  }
+      : file_(file), kinds_(kinds), error_(error) {}
 
   phasor_status read(Descriptor* out) {
     Meta m{};
@@ -667,7 +444,7 @@ class Reader {
       if (f.scope == scope && f.needed != 0 && !seen_[&f - kFields])
         return fail_key(error_, PHASOR_BAD_FILE, scope_ << 24 | index_ << 12, &f, "is missing");
     if (scope_ != kScopeKind) return PHASOR_OK;
-    resolve(&kind_);
+    resolve_kind(&kind_);
     if (kinds_ != nullptr) kinds_[index_] = kind_;
     d_.kinds = index_ + 1;
     return check_kind(kind_, index_, error_);
@@ -684,7 +461,7 @@ class Reader {
       return fail(error_, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, kMaxKinds, index},
                   "metadata: more than 256 kinds");
     memset(seen_, 0, sizeof seen_);
-    kind_ = default_kind();
+    kind_ = KindDescriptor{};
     scope_ = scope;
     index_ = index;
     if (scope <= kLastScope) started_[scope] = true;
@@ -701,7 +478,7 @@ class Reader {
       StackDescriptor& s = d_.stacks[half];
       d_.sides[half].present = started_[uint32_t{kScopeSource} + half] ? 1u : 0u;
       s.present = started_[uint32_t{kScopeEncoder} + half] ? 1u : 0u;
-      if (s.embedding_width == 0) s.embedding_width = s.width;
+      resolve(&s);
     }
     StackDescriptor& decoder = d_.stacks[kDecoder];
     if (decoder.cross_width == 0) decoder.cross_width = d_.stacks[kEncoder].width;
@@ -713,7 +490,7 @@ class Reader {
   KindDescriptor* kinds_;
   phasor_error* error_;
   Descriptor d_{};
-  KindDescriptor kind_ = default_kind();  // the one being read
+  KindDescriptor kind_{};  // the one being read
   uint32_t scope_ = kScopeModel, index_ = 0;
   bool seen_[kFieldCount] = {};  // of the scope being read
   bool started_[kLastScope + 1] = {true};

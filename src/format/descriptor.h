@@ -1,18 +1,10 @@
-// format: the metadata as plain structs. One table (descriptor.cpp) says for every key of
-// docs/format.md its type, range, default, name and place, and which values this build has; a value
-// that is known but not built is refused by name.
+// format: the metadata as plain structs. One table (src/facts/descriptor.toml) says for every key
+// of docs/format.md its type, range, default, name and place, and which values this build has; a
+// value that is known but not built is refused by name.
 #pragma once
-#include "../activations.h"
-#include "file.h"
+#include "fields.h"
 
 namespace phasor {
-
-// u32 values, or the bytes of a string, in the file.
-struct Array {
-  uint64_t offset;  // from the file's first byte
-  uint32_t count;
-  uint32_t present;  // 0: the key is absent
-};
 
 // Index of what a model has for its encoder and for its decoder: stacks, layers, and the sides that
 // are their inputs, source and target. tensors.h has the stacks of the file's keys.
@@ -21,100 +13,7 @@ constexpr Half kHalves[] = {kEncoder, kDecoder};
 constexpr const char* kStackNames[] = {"encoder", "decoder"};
 constexpr const char* kSideNames[] = {"source", "target"};
 
-enum Position : uint32_t {
-  kPositionNone = 0,
-  kPositionLearned = 1,
-  kPositionInterleaved = 2,
-  kPositionHalves = 3
-};
-enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
-enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3, kNormSublayer = 4 };
-enum Parallel : uint32_t { kSerial = 0, kSharedInput = 1, kTwoNorms = 2 };
-enum NormOver : uint32_t { kOverHead = 0, kOverOwnHead = 1, kOverAllHeads = 2 };
-enum NormOrder : uint32_t { kNormFirst = 0, kNormLast = 1 };  // of q and k, and their rotation
-enum KindPosition : uint32_t {
-  kRotaryNone = 0,
-  kRelativeKey = 1,
-  kRelativeKeyQuery = 2,
-  kClippedRelative = 3,
-  kRotaryInterleaved = 4,
-  kRotaryHalves = 5,
-  kT5Bias = 6,
-  kAlibi = 7,
-  kThreeWay = 8,
-  kDisentangled = 9
-};
-enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
-enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
-enum Bias : uint32_t {
-  kBiasQ = 1,
-  kBiasK = 2,
-  kBiasV = 4,
-  kBiasOut = 8,
-  kBiasIn = 1,
-  kBiasFfnOut = 2
-};
-enum Output : uint32_t {
-  kOutputLogits = 1,
-  kOutputHidden = 2,
-  kOutputPooled = 3,
-  kOutputClasses = 4
-};
-enum Pooling : uint32_t { kPoolNone = 0, kPoolMean = 1, kPoolFirst = 2, kPoolLast = 3 };
-constexpr uint32_t kHeadNone = 0;  // of a head; the other numbers are those of activations.h
-enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
-
-// Token ids that are absent are PHASOR_NONE.
-struct SideDescriptor {
-  uint32_t vocabulary, tokenizer, embedding_shared;
-  uint32_t pad, unknown, start, decoder_start, forced_first, mask;
-  uint32_t pair_segment, longest_text;
-  uint32_t present;  // the model has this side
-  Array end, prefix, suffix, pair;
-};
-
-struct StackDescriptor {
-  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm,
-      cross_width, projection_bias, projection_place, embedding_norm_place;
-  float embedding_scale, embedding_norm_eps, final_norm_eps;
-  uint32_t present;
-  Array layers;  // pairs (kind, weights)
-};
-
-struct KindDescriptor {
-  uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases,
-      qk_norm, window;
-  uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
-  uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases,
-      score_order;
-  uint32_t cross_score, attention_norm, input_scales, qk_norm_over, qk_norm_place, causal,
-      separate_v;
-  float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor, qkv_clip;
-};
-
-struct OutputDescriptor {
-  uint32_t output, tied, bias, pooling, normalize, classes, head_width, head_activation, head_norm,
-      head_bias, scores;
-  uint32_t query_length, document_length, expansion;  // of late interaction
-  uint32_t query_marker, document_marker;             // or PHASOR_NONE
-  float scale, cap, head_norm_eps;
-  Array labels, prompts;  // bytes of text
-  Array skipped;          // ids
-};
-
-// What the makers of a model recommend for generation; 0: they say nothing.
-struct GenerationDescriptor {
-  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new, beams, early_stopping, renormalize;
-  float temperature, top_p, min_p, typical_p, repetition_penalty;
-  float length_penalty;  // 1: they say nothing
-  uint32_t source_no_repeat_ngram;
-  uint32_t forced_last;  // or PHASOR_NONE
-  uint32_t present;
-  Array suppressed, bad_words;  // bad_words: of each sequence its length, then its ids
-};
-
 constexpr float kSteepest = 4;  // length penalty: the largest count to this power is still an f32
-constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
 
 struct Descriptor {
   uint32_t halves;            // bit 0: it has an encoder, bit 1: a decoder
@@ -127,18 +26,6 @@ struct Descriptor {
   bool has(Half half) const { return (halves >> half & 1u) != 0; }
   bool has_both() const { return has(kEncoder) && has(kDecoder); }
   Half last() const { return has(kDecoder) ? kDecoder : kEncoder; }  // whose output is the model's
-};
-
-enum Scope : uint32_t {
-  kScopeModel = 0,
-  kScopeSource = 1,
-  kScopeTarget = 2,
-  kScopeEncoder = 3,
-  kScopeDecoder = 4,
-  kScopeKind = 5,
-  kScopeOutput = 6,
-  kScopeGeneration = 7,
-  kLastScope = kScopeGeneration
 };
 
 // One key. `built` has a bit for each built value of a choice; for numbers it has all bits, or bit

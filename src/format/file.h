@@ -54,6 +54,13 @@ enum : uint8_t {
   kMetaF32Array = 5
 };
 
+// u32 values, or the bytes of a string, in the file.
+struct Array {
+  uint64_t offset;  // from the file's first byte
+  uint32_t count;
+  uint32_t present;  // 0: the key is absent
+};
+
 // One tensor of the directory.
 struct Entry {
   uint32_t key;  // stack · 2^24 + set · 2^8 + role

@@ -49,10 +49,8 @@ constexpr Kernels kernel_table(const char* name) {
   k.scale = Level::scale;
   k.mul = Level::mul;
   k.clip = Level::clip;
-#define PHASOR_SET(word, built, code, number, name) \
-  k.activation[code] = built ? kernel_of<Level, code>() : nullptr;
-#define PHASOR_NO_KERNEL(code, number, name)
-  PHASOR_ACTIVATIONS(PHASOR_SET, PHASOR_NO_KERNEL)
+#define PHASOR_SET(code, built) k.activation[code] = built ? kernel_of<Level, code>() : nullptr;
+  PHASOR_ACTIVATIONS(PHASOR_SET)
   k.xielu = kHasXielu ? Level::xielu : nullptr;
   k.soft_cap = Level::soft_cap;
   k.argmax = Level::argmax;

@@ -21,9 +21,8 @@ struct NamedActivation {
   }
 };
 inline std::vector<NamedActivation> activations() {
-#define PHASOR_NAMED(word, built, constant, number, name) {#constant, constant},
-#define PHASOR_UNNAMED(constant, number, name)
-  std::vector<NamedActivation> all = {PHASOR_ACTIVATIONS(PHASOR_NAMED, PHASOR_UNNAMED)};
+#define PHASOR_NAMED(constant, built) {#constant, constant},
+  std::vector<NamedActivation> all = {PHASOR_ACTIVATIONS(PHASOR_NAMED)};
   all.erase(std::remove_if(all.begin(), all.end(),
                            [](const NamedActivation& a) { return a.code == kXielu; }),
             all.end());

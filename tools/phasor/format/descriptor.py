@@ -12,35 +12,15 @@ from __future__ import annotations
 import struct
 from typing import Any, Iterator, NamedTuple
 
-from phasor.format.layout import PhasorError, round_up
+from phasor.errors import PhasorError
+from phasor.format.fields import *
+from phasor.format.types import round_up
 
-U32, FLOAT, STRING, IDS, FLOATS = 1, 2, 3, 4, 5
-NEEDED = object()  # a field that the file must have
 ABSENT = 0xFFFFFFFF
-MAX_VOCABULARY, MAX_WIDTH, MAX_LAYERS, MAX_KINDS, MAX_IDS = 1 << 24, 65536, 1024, 256, 16
 MAX_VALUE = 4 * 65536  # bytes of an array or a text
-
-ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
-LAYER_NORM, RMS_NORM = 1, 2
-BEFORE, AFTER, BOTH, SUBLAYER = 1, 2, 3, 4  # where norms stand; SUBLAYER: x + norm(f(x))
-# parallel blocks: one norm for both sub-layers, or one each
-SERIAL, SHARED_INPUT, TWO_NORMS = 0, 1, 2
-# what a norm of q and k goes over: a head, with weights of its own or not, or all heads at once
-HEAD, OWN_HEAD, ALL_HEADS = 0, 1, 2
-# whether it comes before their rotation or after it
-NORM_FIRST, NORM_LAST = 0, 1
-LEARNED, INTERLEAVED, HALVES = 1, 2, 3
-RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES = 1, 2, 3, 4, 5
-T5_BIAS, ALIBI, THREE_WAY, DISENTANGLED = 6, 7, 8, 9
-DOT, ADDITIVE = 0, 1
-LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
-MEAN, FIRST, LAST = 1, 2, 3
-SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
-NO_EXPANSION, HIDDEN_EXPANSION, SEEN_EXPANSION = 0, 1, 2  # mask tokens behind a query
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
-TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
 STEEPEST = 4  # length penalty of beams, either way
 
 # a sequence has at most max_distance
@@ -58,24 +38,7 @@ class Activation(NamedTuple):
     module: str  # the class in torch.nn
 
 
-ACTIVATIONS: list[Activation] = []
-
-
-def _activation(number: int, name: str, word: str, configs: str, module: str) -> int:
-    ACTIVATIONS.append(Activation(number, name, word, tuple(configs.split()), module))
-    return number
-
-
-_TANH_NAMES = "gelu_new gelu_fast gelu_accurate gelu_pytorch_tanh gelu_python_tanh"
-RELU = _activation(1, "ReLU", "relu", "relu", "ReLU")
-GELU_ERF = _activation(2, "GELU (erf)", "gelu", "gelu gelu_python", "GELU")
-GELU_TANH = _activation(3, "GELU (tanh)", "gelu-tanh", _TANH_NAMES, "")
-SILU = _activation(4, "SiLU", "silu", "silu swish", "SiLU")
-TANH = _activation(5, "tanh", "", "", "Tanh")
-RELU2 = _activation(6, "squared ReLU", "relu2", "relu2", "")
-# With numbers of its layer: a description and a configuration that knows no tensor has it not.
-XIELU = _activation(7, "xIELU", "xielu", "", "")
-LAST_ACTIVATION = max(row.number for row in ACTIVATIONS if row.word)  # of a feed-forward
+ACTIVATIONS = [Activation(*row) for row in ACTIVATION_ROWS]
 
 
 class Field(NamedTuple):
@@ -86,168 +49,17 @@ class Field(NamedTuple):
     type: int
     name: str
     default: Any
-    low: int = 0
-    high: int = 0xFFFFFFFE
+    low: int
+    high: int
+    origin: str  # the field that has the default, "" or "encoder.width"
 
 
-def _whole(number: int, name: str, low: int, high: int, default: Any = 0) -> Field:
-    return Field(number, U32, name, default, low, high)
-
-
-def _id(number: int, name: str) -> Field:
-    return _whole(number, name, 0, MAX_VOCABULARY - 1, None)
-
-
-def _list(number: int, name: str, low: int, high: int, default: Any = ()) -> Field:
-    return Field(number, IDS, name, default, low, high)
-
-
-def _real(number: int, name: str, default: Any = 0.0) -> Field:
-    return Field(number, FLOAT, name, default)
-
-
-def _text(number: int, name: str) -> Field:
-    return Field(number, STRING, name, "")
-
-
-_MODEL = (
-    _whole(1, "stack", 1, 3, NEEDED),
-    _text(16, "name"),
-    _text(17, "author"),
-    _text(18, "license"),
-    _text(19, "credit"),
-    _text(20, "origin"),
-    _text(21, "converter"),
-)
-_SIDE = (
-    _whole(1, "vocabulary", 1, MAX_VOCABULARY, NEEDED),
-    _whole(2, "tokenizer", 0, 4),
-    _whole(3, "embedding_shared", 0, 1),
-    _id(4, "pad"),
-    _id(5, "unknown"),
-    _id(6, "start"),
-    _list(7, "end", 0, MAX_IDS),
-    _id(8, "decoder_start"),
-    _id(9, "forced_first"),
-    _id(10, "mask"),
-    _list(11, "prefix", 0, MAX_IDS),
-    _list(12, "suffix", 0, MAX_IDS),
-    _list(13, "pair", 0, MAX_IDS),
-    _whole(14, "pair_segment", 0, 65535),
-    _whole(15, "longest_text", 0, 1 << 24),
-)
-_STACK = (
-    _whole(1, "width", 1, MAX_WIDTH, NEEDED),
-    _list(2, "layers", 2, 2 * MAX_LAYERS, NEEDED),
-    _whole(3, "position", 0, 3),
-    _whole(4, "max_positions", 0, 1 << 24),
-    _real(5, "embedding_scale", 1.0),
-    _whole(6, "embedding_width", 1, MAX_WIDTH, None),
-    _whole(7, "embedding_norm", 0, 2),
-    _real(8, "embedding_norm_eps"),
-    _whole(9, "segments", 0, 65536),
-    _whole(10, "final_norm", 0, 2),
-    _real(11, "final_norm_eps"),
-    _whole(12, "cross_width", 1, MAX_WIDTH, None),
-    _whole(13, "projection_bias", 0, 1),
-    _whole(14, "projection_place", 0, 1),
-    _whole(15, "embedding_norm_place", 0, 1),
-)
-_KIND = (
-    _whole(1, "norm", 1, 2, NEEDED),
-    _whole(2, "norm_place", 1, 4, NEEDED),
-    _real(3, "norm_eps", NEEDED),
-    _whole(4, "parallel", 0, 2),
-    _whole(5, "heads", 1, 4096, NEEDED),
-    _whole(6, "kv_heads", 1, 4096, None),
-    _whole(7, "head_width", 1, 4096, NEEDED),
-    _real(8, "scale", NEEDED),
-    _whole(9, "score", 0, 1),
-    _whole(10, "attention_biases", 0, 15),
-    _whole(11, "qk_norm", 0, 2),
-    _whole(12, "window", 0, 1 << 24),
-    _real(13, "cap"),
-    _whole(14, "position", 0, 9),
-    _whole(15, "rotary_width", 0, 4096),
-    _whole(16, "max_distance", 0, 1 << 24),
-    _whole(17, "hidden", 1, 1 << 20, NEEDED),
-    _whole(18, "activation", 1, LAST_ACTIVATION, NEEDED),
-    _whole(19, "gated", 0, 1),
-    _whole(20, "ffn_biases", 0, 3),
-    _whole(21, "cross", 0, 1),
-    _whole(22, "cross_heads", 1, 4096, None),
-    _whole(23, "cross_kv_heads", 1, 4096, None),
-    _whole(24, "cross_head_width", 1, 4096, None),
-    _real(25, "cross_scale", None),
-    _whole(26, "cross_biases", 0, 15),
-    _real(27, "residual_scale", 1.0),
-    _whole(28, "norm_biases", 0, 1, None),
-    _whole(29, "score_order", 0, 0),
-    _whole(30, "cross_score", 0, 1),
-    _whole(31, "attention_norm", 0, 1, 1),
-    _real(32, "rotary_factor", 1.0),
-    _whole(33, "input_scales", 0, 3),
-    _whole(34, "qk_norm_over", 0, 2),
-    _real(35, "qkv_clip"),
-    _whole(36, "causal", 0, 1),
-    _whole(37, "qk_norm_place", 0, 1),
-    _whole(38, "separate_v", 0, 1),
-)
-_OUTPUT = (
-    _whole(1, "output", 1, 4, NEEDED),
-    _whole(2, "tied", 0, 2),
-    _real(3, "scale", 1.0),
-    _real(4, "cap"),
-    _whole(5, "bias", 0, 1),
-    _whole(6, "pooling", 0, 3),
-    _whole(7, "normalize", 0, 1),
-    _whole(8, "classes", 0, 1 << 24),
-    _whole(9, "head_width", 0, MAX_WIDTH),
-    _whole(10, "head_activation", 0, max(row.number for row in ACTIVATIONS)),
-    _whole(11, "head_norm", 0, 2),
-    _real(12, "head_norm_eps"),
-    _whole(13, "head_bias", 0, 1),
-    _whole(14, "scores", 0, 2),
-    _text(16, "labels"),
-    _text(17, "prompts"),
-    _whole(18, "query_length", 0, 1 << 24),
-    _whole(19, "document_length", 0, 1 << 24),
-    _id(20, "query_marker"),
-    _id(21, "document_marker"),
-    _whole(22, "expansion", 0, 2),
-    _list(23, "skipped", 0, 65536),
-)
-_GENERATION = (
-    _whole(1, "sample", 0, 1),
-    _real(2, "temperature"),
-    _whole(3, "top_k", 0, MAX_VOCABULARY),
-    _real(4, "top_p"),
-    _real(5, "min_p"),
-    _real(6, "typical_p"),
-    _real(7, "repetition_penalty"),
-    _whole(8, "no_repeat_ngram", 0, MAX_VOCABULARY),
-    _whole(9, "min_new", 0, MAX_VOCABULARY),
-    _whole(10, "max_new", 0, MAX_VOCABULARY),
-    _list(11, "suppressed", 0, 65536),
-    _whole(12, "beams", 0, 256),
-    _real(13, "length_penalty", 1.0),
-    _whole(14, "early_stopping", 0, 2),
-    _whole(15, "source_no_repeat_ngram", 0, MAX_VOCABULARY),
-    _list(16, "bad_words", 0, 65536),
-    _id(17, "forced_last"),
-    _whole(18, "renormalize", 0, 1),
-)
+_FIELDS = {scope: tuple(Field(*row) for row in rows) for scope, rows in FIELD_ROWS.items()}
 # By name, in the order of their numbers from 0.
-SCOPES: dict[str, tuple[Field, ...]] = {
-    "model": _MODEL,
-    "source": _SIDE,
-    "target": _SIDE,
-    "encoder": _STACK,
-    "decoder": _STACK,
-    "kinds": _KIND,
-    "output": _OUTPUT,
-    "generation": _GENERATION,
-}
+SCOPES = {name: _FIELDS[scope] for name, scope in SCOPE_NAMES.items()}
+_IDS_OF_SIDE = [
+    f.name for f in _FIELDS["side"] if f.type == U32 and f.default is None and not f.origin
+]
 
 
 # ---- Values
@@ -416,11 +228,12 @@ def _filled(where: str, values: dict, fields: tuple[Field, ...]) -> dict:
     return out
 
 
-def _derive(values: dict, **others: Any) -> None:
-    """Defaults that depend on other fields."""
-    for name, value in others.items():
-        if values[name] is None:
-            values[name] = value
+def _derive(values: dict, fields: tuple[Field, ...], others: dict) -> None:
+    """Defaults that are another field's, of the same scope or of one in `others`."""
+    for field in fields:
+        scope, _, name = field.origin.rpartition(".")
+        if field.origin and values[field.name] is None:
+            values[field.name] = others.get(scope, {}).get(name) if scope else values[name]
 
 
 def with_defaults(descriptor: dict) -> dict:
@@ -432,23 +245,13 @@ def with_defaults(descriptor: dict) -> dict:
     out: dict[str, Any] = {}
     for where, _, values, fields in _scopes(descriptor):
         filled = _filled(where, values, fields)
-        if fields is not _KIND:
+        if fields is SCOPES["kinds"] and filled["norm_biases"] is None:
+            filled["norm_biases"] = int(filled["norm"] == LAYER_NORM)
+        _derive(filled, fields, out)
+        if fields is SCOPES["kinds"]:
+            out.setdefault("kinds", []).append(filled)
+        else:
             out[where] = filled
-            continue
-        _derive(filled, kv_heads=filled["heads"], cross_heads=filled["heads"])
-        _derive(
-            filled,
-            cross_kv_heads=filled["kv_heads"],
-            cross_head_width=filled["head_width"],
-            cross_scale=filled["scale"],
-            norm_biases=int(filled["norm"] == LAYER_NORM),
-        )
-        out.setdefault("kinds", []).append(filled)
-    for name in ("encoder", "decoder"):
-        if name in out:
-            _derive(out[name], embedding_width=out[name]["width"])
-    if "decoder" in out:
-        _derive(out["decoder"], cross_width=out.get("encoder", {}).get("width"))
     return out
 
 
@@ -460,7 +263,7 @@ def _refuse(where: str, *rules: tuple[Any, str]) -> None:
 
 
 def _check_side(name: str, side: dict) -> None:
-    ids = [side[field.name] for field in _SIDE if field == _id(field.number, field.name)]
+    ids = [side[name] for name in _IDS_OF_SIDE]
     for value in ids + side["end"] + side["prefix"] + side["suffix"] + side["pair"]:
         if value is not None and value >= side["vocabulary"]:
             raise PhasorError(
