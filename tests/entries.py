@@ -33,8 +33,8 @@ LIBRARY = {
 
 # Source of src/cli that takes a stranger's file, line or argument: fuzz targets, test.
 PROGRAM = {
-    "options/args": ("arguments", "tests/python/test_cli.py"),
-    "io/input": ("input", "tests/python/test_cli.py"),
+    "options/flag": ("arguments", "tests/python/test_cli.py"),
+    "options/input": ("input", "tests/python/test_cli.py"),
     "io/text": ("input", "tests/python/test_outside.py"),
     "io/file": ("file", "tests/python/test_outside.py"),
     "host/mapping": ("file", "tests/cpp/test_mapping.cpp"),
@@ -80,7 +80,7 @@ CONVERTER = {
 # What looks like a reader and is none: source or module, and why.
 NOT_FOREIGN = {
     "src/cli/encoding/encoder.cpp": "its read() takes a line apart that text.cpp has read",
-    "src/cli/commands/classify.cpp": "its query is read as a text is, by encoder.cpp",
+    "src/cli/commands/rank.cpp": "its query is read as a text is, by encoder.cpp",
     "src/cli/host/ending.cpp": "takes the places of closed standard streams",
     "src/cli/host/machine.cpp": "reads what the system says of this process",
     "src/cli/host/memory.cpp": "maps memory that is no file",

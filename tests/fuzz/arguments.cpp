@@ -1,24 +1,21 @@
 // A command line of any words: what is refused is one line and exit status 2; what is taken has
 // values within their ranges and prints nothing.
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "capture.h"
-#include "cli/options/args.h"
+#include "cli/commands/commands.h"
+
+namespace cli {
+
+#define PHASOR_POINTER(name) &name##_command,
+const Command* const kCommands[] = {PHASOR_COMMANDS(PHASOR_POINTER) nullptr};
+#undef PHASOR_POINTER
+
+}  // namespace cli
 
 namespace fuzz {
 namespace {
-
-struct Named {
-  cli::Command command;
-  const char* name;
-};
-constexpr Named kCommands[] = {
-    {cli::kRun, "run"},       {cli::kTokenize, "tokenize"}, {cli::kInspect, "inspect"},
-    {cli::kVerify, "verify"}, {cli::kScore, "score"},       {cli::kBench, "bench"},
-    {cli::kEmbed, "embed"},   {cli::kFill, "fill"},         {cli::kClassify, "classify"},
-    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}, {cli::kRank, "rank"},
-    {cli::kTag, "tag"},       {cli::kAnswer, "answer"}};
 
 void demand_ids(const cli::TokenIds& ids) {
   for (const uint32_t id : ids) demand(id != PHASOR_NONE, "a token id that stands for none");
@@ -27,50 +24,37 @@ void demand_ids(const cli::TokenIds& ids) {
          "ids are printed as other ids");
 }
 
-void demand_ranges(const cli::Options& o) {
-  const std::pair<const cli::Real*, float> reals[] = {{&o.temperature, 1000.0f},
-                                                      {&o.top_p, 1.0f},
-                                                      {&o.min_p, 1.0f},
-                                                      {&o.typical, 1.0f},
-                                                      {&o.repeat_penalty, 100.0f},
-                                                      {&o.presence_penalty, 100.0f},
-                                                      {&o.frequency_penalty, 100.0f},
-                                                      {&o.length_penalty, 4.0f}};
-  for (const auto& real : reals)
-    demand(std::fabs(real.first->value) <= real.second, "a number out of its range");
-  const std::pair<const cli::Number*, uint64_t> numbers[] = {{&o.threads, 64},
-                                                             {&o.beam, 256},
-                                                             {&o.n_best, 256},
-                                                             {&o.samples, 256},
-                                                             {&o.batch, 4096},
-                                                             {&o.lookahead, 64},
-                                                             {&o.chunk, 1 << 16},
-                                                             {&o.n, 1 << 24},
-                                                             {&o.context, 1 << 24},
-                                                             {&o.source, 1 << 24},
-                                                             {&o.dim, 1 << 16},
-                                                             {&o.top, 1 << 20},
-                                                             {&o.max_answer, 1 << 24},
-                                                             {&o.cache, 2},
-                                                             {&o.pooling, 2},
-                                                             {&o.early_stopping, 2},
-                                                             {&o.renormalize, 1},
-                                                             {&o.tables, 1},
-                                                             {&o.emit, 2},
-                                                             {&o.ram, uint64_t{1} << 60},
-                                                             {&o.flash, uint64_t{1} << 60}};
-  for (const auto& number : numbers)
-    demand(number.first->value <= number.second, "a whole number out of its range");
-  for (const cli::Ids* ids :
-       {&o.ids, &o.prefix_ids, &o.target_ids, &o.segments, &o.suppress, &o.end})
-    demand_ids(ids->values);
+// A value that was given is one that its flag allows.
+void demand_range(const cli::Flag& f) {
+  const std::string takes = f.takes;
+  const auto within = [](double value, double least, double most) {
+    return value >= least && (most == 0 || value <= most);
+  };
+  if (f.given == nullptr) return;
+  if (takes.find('|') != std::string::npos) {
+    const uint64_t value = static_cast<const cli::Choice&>(f).value;
+    demand(value <= static_cast<uint64_t>(std::count(takes.begin(), takes.end(), '|')),
+           "a choice that there is not");
+  } else if (takes == "N" || takes == "[=N]" || takes == "SIZE") {
+    const auto& number = static_cast<const cli::Number&>(f);
+    demand(within(static_cast<double>(number.value), number.least,
+                  number.most * (takes == "SIZE" ? 1 << 20 : 1)),
+           "a whole number out of its range");
+  } else if (takes == "X") {
+    const auto& real = static_cast<const cli::Real&>(f);
+    demand(within(real.value, real.least, real.most) && !(real.above && real.value == real.least),
+           "a number out of its range");
+  } else if (takes == "IDS" && f.name != "--bad-words") {
+    demand_ids(static_cast<const cli::Ids&>(f).values);
+  }
 }
 
 }  // namespace
 
 void run_arguments(const uint8_t* data, size_t size) {
   if (size == 0) return;
-  const Named& named = kCommands[data[0] % (sizeof kCommands / sizeof *kCommands)];
+  constexpr size_t kCount = sizeof cli::kCommands / sizeof *cli::kCommands - 1;
+  const cli::Command& command = *cli::kCommands[data[0] % kCount];
   // words that end with a zero, as a system gives them
   const Block text(data + 1, size - 1);
   std::string all(text.as<char>(), text.size());
@@ -79,15 +63,26 @@ void run_arguments(const uint8_t* data, size_t size) {
   for (size_t at = 0; at < all.size() && words.size() < 64; at += std::strlen(&all[at]) + 1)
     words.push_back(&all[at]);
   words.push_back(nullptr);
-  cli::Options options{};
   const Printed printed;
-  const int status = cli::parse(&options, named.command, named.name,
-                                static_cast<int>(words.size() - 1), words.data());
+  const int status = command.run(command, static_cast<int>(words.size() - 1), words.data());
   demand(status == 0 || status == 2, "an exit status that is none of a command line");
   if (status != 0) return printed.demand_one_line();
   printed.demand_nothing();
-  demand(options.help || options.model != nullptr, "a command without a model");
-  demand_ranges(options);
 }
 
 }  // namespace fuzz
+
+namespace cli {
+
+// The command line is read and looked at; the command itself does not run.
+bool begin(const Command& command, const FlagGroups& groups, CommandLine* line, int argc,
+           char** argv, int* status) {
+  *status = parse(command, groups, line, argc, argv);
+  if (*status != 0) return false;
+  fuzz::demand(line->help || line->model != nullptr, "a command without a model");
+  for (const FlagGroup& group : groups)
+    for (const Flag* f : group.flags) fuzz::demand_range(*f);
+  return false;
+}
+
+}  // namespace cli

@@ -1,6 +1,6 @@
 // Standard input of any bytes, as lines, as one text, as lists of ids: the lines are the bytes, no
 // more and no less; a list is ids, or an error with a line.
-#include "cli/io/input.h"
+#include "cli/options/input.h"
 
 #include <algorithm>
 
@@ -38,9 +38,10 @@ std::vector<std::string> lines_of(std::string text, bool whole) {
 
 void run_input(const uint8_t* data, size_t size) {
   if (size < 2) return;
-  cli::Options options{};
-  options.ids.given = options.ids.from_input = (data[0] & 1) != 0;
-  const bool whole = (data[0] & 2) != 0, ids = options.ids.given;
+  cli::CommandLine options;
+  options.ids.from_input = (data[0] & 1) != 0;
+  options.ids.given = options.ids.from_input ? "--ids" : nullptr;
+  const bool whole = (data[0] & 2) != 0, ids = options.ids.from_input;
   const size_t most = (data[0] & 4) != 0 ? data[1] : 1 << 20;
   const Block text(data + 2, size - 2);
   const std::vector<std::string> wanted =

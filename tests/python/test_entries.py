@@ -77,10 +77,8 @@ def test_a_new_front_door(tree):
 
 def test_a_new_source_and_a_new_command_of_the_program(tree):
     (tree / "src/cli/new.cpp").write_text("int f() { return ::open(path, 0); }\n")
-    main = tree / "src/cli/main.cpp"
-    main.write_text(
-        main.read_text().replace('    {"run", ', '    {"new", "", "", "", k, f},\n    {"run", ')
-    )
+    rows = tree / entries.COMMANDS
+    rows.write_text(rows.read_text().replace("  ROW(run) ", "  ROW(new) \\\n  ROW(run) "))
     found = entries.problems()
     assert any("source src/cli/new.cpp has no row" in p for p in found)
     assert any("phasor new has no row in tests/machines/faults" in p for p in found)

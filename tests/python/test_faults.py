@@ -29,9 +29,8 @@ def literals() -> dict:
 
 def test_every_command_and_every_class_of_calls_has_a_row():
     rows = literals()
-    main = (ROOT / "src" / "cli" / "main.cpp").read_text(encoding="utf-8")
-    table = main[main.index("kCommands[]") :]
-    commands = re.findall(r'^    \{"([a-z]+)"', table, re.M)
+    table = (ROOT / "src/cli/commands/commands.h").read_text(encoding="utf-8")
+    commands = re.findall(r"^  ROW\(([a-z]+)\)", table, re.M)
     words = [row["words"].split() for row in rows["COMMANDS"].values()]
     assert len(commands) > 8 and not set(commands) - {w[1] for w in words if w[0] == "phasor"}
     tracer = (FAULTS / "inject.c").read_text(encoding="utf-8")

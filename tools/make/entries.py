@@ -11,6 +11,7 @@ from typing import Any, Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "tests/entries.py"
+COMMANDS = "src/cli/commands/commands.h"
 FUZZ, PYTHON_FUZZ = ROOT / "tests/fuzz", ROOT / "tests/fuzz/python/readers.py"
 FAULTS = ROOT / "tests/machines/faults/rows.py"
 
@@ -74,9 +75,8 @@ def program_sources() -> set[str]:
 
 def commands() -> list[str]:
     """The program's own table."""
-    text = (ROOT / "src/cli/main.cpp").read_text(encoding="utf-8")
-    table = re.search(r"kCommands\[\] = \{(.*?)\n\};", text, re.S)
-    return re.findall(r'^    \{"(\w+)"', table[1], re.M) if table else []
+    text = (ROOT / COMMANDS).read_text(encoding="utf-8")
+    return re.findall(r"^  ROW\((\w+)\)", text, re.M)
 
 
 def dotted(node: ast.AST) -> str:
@@ -200,7 +200,7 @@ def problems() -> list[str]:
         for name in sorted(read & set(ours) - {"tools/phasor/files.py"})
     ]
     if not commands():
-        found.append("src/cli/main.cpp has no table of commands")
+        found.append(f"{COMMANDS} has no table of commands")
     return found
 
 

@@ -35,8 +35,8 @@ FUZZ_HOSTED := $(if $(filter memory,$(SANITIZER)),-fsanitize-ignorelist=tests/fu
 FUZZ_KERNELS := $(if $(filter memory,$(SANITIZER)),$(if $(filter x86_64,$(ARCH)),-mfma))
 # What the program reads and writes is the target's (tests/fuzz/capture.cpp).
 FUZZ_WRAP := -Wl,--wrap=read,--wrap=write
-# What of the program reads what strangers write.
-FUZZ_CLI_SRC := $(addprefix src/cli/,options/args.cpp host/ending.cpp host/mapping.cpp host/memory.cpp $(addprefix io/,file.cpp input.cpp json.cpp npy.cpp shortlist.cpp text.cpp))
+# The program, but for what is before a command: the target of command lines has its own (tests/fuzz/arguments.cpp).
+FUZZ_CLI_SRC := $(filter-out src/cli/main.cpp %/cxx_library.cpp %/begin.cpp,$(CLI_SRC))
 FUZZ_TARGET_SRC := $(filter-out tests/fuzz/fuzzer.cpp tests/fuzz/replay.cpp,$(wildcard tests/fuzz/*.cpp)) $(wildcard tests/cpp/generator/*.cpp)
 FUZZ_OBJ := $(patsubst %.cpp,$(FUZZ_OUT)/obj/%.o,$(PLAIN_SRC) $(call level_sources,scalar) $(FUZZ_CLI_SRC) $(FUZZ_TARGET_SRC) tests/fuzz/fuzzer.cpp)
 # Comparisons are not followed: inputs are mutated where their structure is. Sums, checksums, zones and what makes inputs are no ways of an input at all.

@@ -1,4 +1,4 @@
-// cli: `phasor tag` and `phasor answer`: stretches of a text.
+// cli: `phasor answer`: the stretch of a text that answers a question.
 #include <string.h>
 
 #include <limits>
@@ -9,73 +9,18 @@
 namespace cli {
 namespace {
 
-// A stretch of a text, as a line and as an object that is open still.
-string stretch(const string& text, const Span& s, Json* json) {
-  const size_t begin = characters(text, s.begin), end = characters(text, s.end);
-  const string part = text.substr(s.begin, s.end - s.begin);
-  json->open('{').add("start", begin).add("end", end).add("text", part);
-  return format("%zu\t%zu\t", begin, end) + part;
-}
-
-// Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
-// pipeline): B- begins a new one, O is none.
-class Tag final : public Encoder {
- public:
-  using Encoder::Encoder;
-
- private:
-  const char* refusal() const override {
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 ||
-                   output_.query_length != 0
-               ? "labels no tokens: it is no classifier of them"
-               : nullptr;
-  }
-  uint32_t logit_rows() const override { return kRows; }
-
-  struct Entity {
-    string label;  // without B- or I-
-    Span span;
-    double score;  // of all tokens
-    uint32_t tokens;
-  };
-
-  bool answer(uint32_t sequence, const Text& text, string* why) override {
-    size_t first = 0;
-    vector<Span> spans;
-    vector<Entity> found;
-    if (!places(text, &first, &spans, why)) return false;
-    const auto take = [&](uint32_t place, const float* row) {
-      if (place < first || place >= first + spans.size()) return;
-      const Scored top = best(class_scores(output_, row), 1)[0];
-      const string name = label(top.index), mark = name.substr(0, 2);
-      const bool marked = mark == "B-" || mark == "I-";
-      const string plain = marked ? name.substr(2) : name;
-      const Span& span = spans[place - first];
-      if (found.empty() || found.back().label != plain || mark == "B-")
-        found.push_back({plain, span, 0, 0});
-      found.back().span.end = span.end;
-      found.back().score += top.score;
-      ++found.back().tokens;
-    };
-    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
-    string lines;
-    Json json;
-    json.open('{').add("line", number_).open("entities", '[');
-    for (const Entity& one : found) {
-      if (one.label == "O") continue;
-      const double score = one.score / one.tokens;
-      const string place = stretch(text.given, one.span, &json);
-      json.add("label", one.label).add("score", score).close('}');
-      lines += one.label + format("\t%.6f\t", score) + place + "\n";
-    }
-    return print(lines, json.close(']').close('}'));
+struct AnswerOptions : EncoderOptions {
+  Number max_answer{"--max-answer N", "an answer has at most N tokens (15)", 1, kMost, 15};
+  Switch null_answer{"--null", "\"no answer\" is one too (SQuAD 2.0): an empty text"};
+  FlagGroups flags() {
+    return {{"Input", {&truncate}}, output({&max_answer, &null_answer, &top}), memory()};
   }
 };
 
 // The question, which is --prompt-text with a tab behind it, and each text.
 class Answer final : public Encoder {
  public:
-  explicit Answer(const Options& options) : Encoder(options) {
+  explicit Answer(const AnswerOptions& options) : Encoder(options), own_(options) {
     tab_ = strlen(options.prompt_text) - 1;
   }
 
@@ -113,7 +58,7 @@ class Answer final : public Encoder {
       if (all.size() > most) all.resize(most);
     };
     for (size_t s = 1; s < start.size(); ++s) {
-      for (size_t e = s; e < end.size() && e - s < o_.max_answer; ++e)
+      for (size_t e = s; e < end.size() && e - s < own_.max_answer; ++e)
         all.push_back({s - 1, e - 1, start[s] * end[e]});
       if (all.size() > most + kMostSpans) keep();
     }
@@ -136,7 +81,7 @@ class Answer final : public Encoder {
     const vector<double> end = chances(ends, first, spans.size());
     const size_t most = o_.top != 0 ? size_t{o_.top} : 1;
     vector<Found> found = spans_of(start, end, most);
-    if (o_.null_answer) {
+    if (own_.null_answer) {
       const double none = start[0] * end[0];
       const auto at = std::find_if(found.begin(), found.end(),
                                    [none](const Found& one) { return one.score < none; });
@@ -156,14 +101,20 @@ class Answer final : public Encoder {
     return print(lines, json.close(']').close('}'));
   }
 
+  const AnswerOptions& own_;
   static constexpr size_t kMostSpans = 1 << 12;  // between two sorts
 };
 
-}  // namespace
-
-int tag(const Options& options) { return Tag(options).run(); }
-int answer(const Options& options) {
+int answer(const AnswerOptions& options) {
   return run_pairs<Answer>(options, "answer: expected a question (phasor answer --help)");
 }
+
+}  // namespace
+
+const Command answer_command = command<AnswerOptions, answer>(
+    "answer", "MODEL QUESTION [TEXT...]", "the stretch of a text that answers a question",
+    "In each TEXT, or each line of standard input, the model marks where the answer begins and "
+    "ends: score, first character, the one behind the\nlast, text; an empty line after each text.",
+    Takes::texts, kHasOutputs);
 
 }  // namespace cli

@@ -14,6 +14,17 @@
 namespace cli {
 namespace {
 
+struct BenchOptions : CommandLine, OpenOptions, MemoryOptions {
+  Number n{"-n N", "at most N new tokens (32)"};
+  Number length{"--length N", "tokens of the prompt (32)"};
+  Number reps{"--reps N", "repetitions, of which the median counts (5)", 1, 10000, 5};
+  FlagGroups flags() {
+    return {{"What is measured", {&ids, &source, &length, &n, &beam, &reps}},
+            {"Output", {&json, &quiet}},
+            {"Memory and speed", {&context, &cache, &threads, &chunk, &isa, &load, &check}}};
+  }
+};
+
 constexpr uint32_t kDefaultTokens = 32;
 constexpr int kWarmStarts = 5;
 
@@ -102,7 +113,7 @@ phasor_status pass(Engine& e, const TokenIds& source, const TokenIds& prompt, ui
   return status;
 }
 
-bool measure(Engine& e, const Options& o, Report* r) {
+bool measure(Engine& e, const BenchOptions& o, Report* r) {
   TokenIds source, prompt;
   if (e.has_source()) source = some_ids(r->phases[kEncode].tokens, e.source.vocabulary);
   if (e.has_target()) prompt = some_ids(r->phases[kPrefill].tokens, e.target.vocabulary);
@@ -237,7 +248,7 @@ void measure_machine(const Engine& e, Report* r) {
 
 // Starts this program for one token, without and with the file's pages in memory. Nothing may have
 // mapped the file.
-void measure_start(const Options& o, uint32_t stack, Report* r) {
+void measure_start(const BenchOptions& o, uint32_t stack, Report* r) {
   const bool encoder = stack == PHASOR_ENCODER;
   vector<string> words = {encoder ? "embed" : "run", o.model, "--ids", "0", "--quiet", "--threads",
                           std::to_string(o.threads)};
@@ -245,7 +256,7 @@ void measure_start(const Options& o, uint32_t stack, Report* r) {
     words.insert(words.end(), {"--pooling", "mean"});
   else
     words.insert(words.end(), {"-n", "1", "--print-ids"});
-  if (o.isa != nullptr) words.insert(words.end(), {"--isa", o.isa});
+  if (o.isa != nullptr) words.insert(words.end(), {"--isa", o.isa.value});
   r->cold_share = forget_pages(o.model);
   r->cold = seconds_to_output(words);
   vector<double> warm;
@@ -305,7 +316,7 @@ void print_text(const Engine& e, const Report& r) {
          format("level    %s, %u thread%s\n", phasor_model_isa(e.model), threads, plural(threads)));
 }
 
-void print_json(const Engine& e, const Report& r, const Options& o) {
+void print_json(const Engine& e, const Report& r, const BenchOptions& o) {
   const Machine& machine = r.machine.back();
   constexpr const char* kNames[kPhases] = {"encode", "prefill", "decode", "beam"};
   Json json;
@@ -368,7 +379,7 @@ uint32_t at_most(uint32_t wanted, uint32_t limit) {
 }
 
 // How many tokens each phase has, and the room for them. 0, or the exit status.
-int lengths(const Engine& e, const Options& o, Report* r, phasor_limits* limits) {
+int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* limits) {
   uint32_t &source = r->phases[kEncode].tokens, &prompt = r->phases[kPrefill].tokens,
            &steps = r->phases[kDecode].tokens;
   const uint32_t given = count_of(o.ids.values);
@@ -399,22 +410,20 @@ int lengths(const Engine& e, const Options& o, Report* r, phasor_limits* limits)
   return 0;
 }
 
-}  // namespace
-
-int bench(const Options& o) {
+int bench(const BenchOptions& o) {
   Report r;
   if (o.ids.from_input) return usage_error("--ids -: bench expected a list of ids");
   auto limits = sized<phasor_limits>();
   uint32_t stack = 0;
   {
     Engine probe;  // what is wrong is said before anything is measured
-    if (!probe.open(o)) return 1;
+    if (!probe.open(o.model, o, Load::copy_if_faster)) return 1;
     if (const int status = lengths(probe, o, &r, &limits)) return status;
     stack = probe.stack;
   }
   measure_start(o, stack, &r);
   Engine e;
-  if (!e.open(o) || !e.start(limits) || !measure(e, o, &r)) return 1;
+  if (!e.open(o.model, o, Load::copy_if_faster) || !e.start(limits) || !measure(e, o, &r)) return 1;
   count_work(e, &r);
   r.int8 = mostly_int8(e);
   measure_machine(e, &r);
@@ -424,5 +433,15 @@ int bench(const Options& o) {
     print_text(e, r);
   return 0;
 }
+
+}  // namespace
+
+const Command bench_command = command<BenchOptions, bench>(
+    "bench", "MODEL",
+    "encoder, prefill and decode: tokens/s, their share of what this machine can do, memory, "
+    "start-up",
+    "Measures this machine's read bandwidth and peak arithmetic itself; asks the system to forget "
+    "the file's pages, for a cold start.",
+    Takes::nothing);
 
 }  // namespace cli

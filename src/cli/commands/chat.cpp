@@ -5,13 +5,25 @@
 
 #include <algorithm>
 
-#include "../engine/engine.h"
 #include "../generation/sampling.h"
 #include "../io/json.h"
 #include "commands.h"
 
 namespace cli {
 namespace {
+
+struct ChatOptions : CommandLine, OpenOptions, MemoryOptions, SamplingOptions {
+  Word system{"--system TEXT", "a system message that stands before the conversation"};
+  Switch greedy{"--greedy", "the best token each time, whatever the file recommends"};
+  Switch print_prompt{"--print-prompt",
+                      "the text that the template makes of the conversation, on standard error"};
+  FlagGroups flags() {
+    return {{"Conversation", {&system, &greedy, &print_prompt}},
+            {"Output", {&n, &json, &quiet}},
+            choosing(),
+            {"Memory and speed", {&context, &threads, &isa, &load, &check}}};
+  }
+};
 
 struct Message {
   const char* role;
@@ -24,14 +36,14 @@ bool is_blank(const string& text, const char* blanks) {
 
 class Chat {
  public:
-  explicit Chat(const Options& options) : o_(options) {}
+  explicit Chat(const ChatOptions& options) : o_(options) {}
   int run() {
     string why;
     if (const int status = check_generation(o_)) return status;
     if (o_.greedy && draws(o_)) return usage_error("--greedy: expected without flags that draw");
-    if (!e_.open(o_)) return 1;
+    if (!e_.open(o_.model, o_, Load::automatic)) return 1;
     if (const int status = check_model()) return status;
-    if (o_.system != nullptr && !is_utf8(o_.system, &why))
+    if (o_.system != nullptr && !is_utf8(o_.system.value, &why))
       return usage_error("--system: expected UTF-8");
     if (!start() || !find_end() || !prepare_options()) return 1;
     const bool terminal = isatty(0) != 0 && isatty(1) != 0;
@@ -67,7 +79,7 @@ class Chat {
     phasor_generate_options recommended = PHASOR_GENERATE_OPTIONS_INIT;
     if (!o_.greedy && phasor_generation_defaults(e_.model, &recommended) != 0)
       limits.outputs |= PHASOR_WANT_SAMPLING;
-    room_for_generation(o_, e_, &limits);
+    room_for_generation(o_, e_, false, false, &limits);
     return e_.start(limits);
   }
 
@@ -75,10 +87,10 @@ class Chat {
     if (!o_.greedy) (void)phasor_generation_defaults(e_.model, &options_);
     if (!generate_options(o_, e_, &options_)) return false;
     if (options_.temperature > 0) {
-      phasor_random_seed(&random_, first_seed(o_));
+      phasor_random_seed(&random_, first_seed(o_, o_.quiet));
       options_.random = &random_;
     }
-    stop_ = o_.stop;
+    stop_ = o_.stop.values;
     if (!end_text_.empty()) stop_.push_back(end_text_.c_str());
     options_.stop = stop_.data();
     options_.stop_count = count_of(stop_);
@@ -123,7 +135,7 @@ class Chat {
 
   void reset() {
     messages_.clear();
-    if (o_.system != nullptr) messages_.push_back({"system", o_.system});
+    if (o_.system != nullptr) messages_.push_back({"system", o_.system.value});
   }
 
   void answer(const string& line) {
@@ -241,7 +253,7 @@ class Chat {
                                         : "the context is full");
   }
 
-  const Options& o_;
+  const ChatOptions& o_;
   Engine e_;
   LineReader reader_;
   vector<Message> messages_;
@@ -257,8 +269,16 @@ class Chat {
   int status_ = 0;
 };
 
+int chat(const ChatOptions& options) { return Chat(options).run(); }
+
 }  // namespace
 
-int chat(const Options& options) { return Chat(options).run(); }
+const Command chat_command = command<ChatOptions, chat>(
+    "chat", "MODEL", "a conversation, with the model's own template",
+    "Each line of standard input is a message, each answer ends with an empty line. Tokens are "
+    "chosen as the file recommends, and greedily where\n"
+    "it says nothing. /reset forgets the conversation, /quit ends. A full context loses its "
+    "oldest messages, but not the system message.",
+    Takes::nothing);
 
 }  // namespace cli

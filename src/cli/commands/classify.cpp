@@ -1,15 +1,25 @@
-// cli: `phasor classify` and `phasor rank`: classes of a text, of its tokens or of a pair.
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-
-#include <limits>
-
+// cli: `phasor classify`: classes of a text or of its tokens.
 #include "../encoding/encoder.h"
 #include "commands.h"
 
 namespace cli {
 namespace {
+
+struct ClassifyOptions : EncoderOptions {
+  Word labels{"--labels TEXTS",
+              "classes of your own, a,b,c: does the text entail a sentence with each (for a model "
+              "of inference)"};
+  Word hypothesis{"--template TEXT",
+                  "with --labels: that sentence, {} for the label (\"This example is {}.\")"};
+  Switch multi_label{"--multi-label", "with --labels: a score for each label by itself"};
+  FlagGroups flags() {
+    return {{"Input", {&ids, &segments, &pair, &truncate}},
+            {"Classes of your own", {&labels, &hypothesis, &multi_label}},
+            output({&top}),
+            {"Arrays for NumPy", {&logits, &hidden, &attention}},
+            memory()};
+  }
+};
 
 class Classify final : public Encoder {
  public:
@@ -62,10 +72,10 @@ class Classify final : public Encoder {
 // entails a sentence with each label.
 class ZeroShot final : public Encoder {
  public:
-  using Encoder::Encoder;
+  explicit ZeroShot(const ClassifyOptions& options) : Encoder(options), own_(options) {}
   // The labels, between commas; 0, or the exit status.
   int read_flags() {
-    const string all = o_.labels, form = form_of(o_);
+    const string all = own_.labels.value, form = form_of(own_);
     for (size_t from = 0, end = 0; end != string::npos; from = end + 1) {
       end = all.find(',', from);
       const string one = all.substr(from, end == string::npos ? end : end - from);
@@ -81,19 +91,18 @@ class ZeroShot final : public Encoder {
     if (at == string::npos || form.find_first_of("{}") != at ||
         form.find_first_of("{}", at + 2) != string::npos)
       return usage_error("--template %s: expected one {}, where a label is put", form.c_str());
-    const char* flag = o_.arrays() ? "--logits, --hidden, --attention"
-                                   : o_.first_given({"--ids", "--pair", "--truncate"});
+    const char* flag = o_.arrays() ? kArrays : first_given(o_.ids, o_.pair, o_.truncate);
     return flag != nullptr ? usage_error("%s: does not go with --labels", flag) : 0;
   }
 
  private:
   static constexpr size_t kMostLabels = 1024;
 
-  static string form_of(const Options& o) {
+  static string form_of(const ClassifyOptions& o) {
     return o.hypothesis != nullptr ? o.hypothesis : "This example is {}.";
   }
   string sentence(const string& label) const {
-    string out = form_of(o_);
+    string out = form_of(own_);
     return out.replace(out.find("{}"), 2, label);
   }
 
@@ -143,7 +152,7 @@ class ZeroShot final : public Encoder {
   // contradiction.
   bool answer(uint32_t, const Text& text, string* why) override {
     const uint32_t yes = entails(), no = yes == 0 ? output_.width - 1 : 0;
-    const bool each = o_.multi_label || labels_.size() == 1;
+    const bool each = own_.multi_label || labels_.size() == 1;
     vector<float> found;
     vector<double> scores;
     for (const string& one : labels_) {
@@ -165,174 +174,26 @@ class ZeroShot final : public Encoder {
     return print(line, json.close(']').close('}'));
   }
 
+  const ClassifyOptions& own_;
   vector<string> labels_;
 };
 
-// Texts with a score, best first.
-class Ranking : public Encoder {
- protected:
-  using Encoder::Encoder;
-  // `by`: what has the order of the scores, and has not lost its differences.
-  void keep(const Text& text, double by, double score) {
-    all_.push_back({by, score, number_, text.given});
-    if (o_.top != 0 && all_.size() >= 2 * size_t{o_.top}) sort();
-  }
-
- private:
-  // There is no line of output whose place it would take.
-  int bad(const Text& text) override { return bad_input(e_, text.where, text.error); }
-  // Best first, ties in the order of the input; no more than --top.
-  void sort() {
-    std::sort(all_.begin(), all_.end(), [](const Ranked& a, const Ranked& b) {
-      return a.by != b.by ? a.by > b.by : a.line < b.line;
-    });
-    if (o_.top != 0 && all_.size() > o_.top) all_.resize(o_.top);
-  }
-  bool finish() override {
-    sort();
-    for (const Ranked& one : all_) {
-      Json json;
-      json.open('{').add("line", one.line).add("score", one.score).add("text", one.text);
-      if (!print(format("%.6f\t%" PRIu64 "\t", one.score, one.line) + one.text, json.close('}')))
-        return false;
-    }
-    return output_flush();
-  }
-
-  struct Ranked {
-    double by, score;
-    uint64_t line;
-    string text;
-  };
-  vector<Ranked> all_;
-};
-
-// Pairs of the query, which is --prompt-text with a tab behind it, and each text.
-class Rank final : public Ranking {
- public:
-  explicit Rank(const Options& options) : Ranking(options) {
-    tab_ = strlen(options.prompt_text) - 1;
-  }
-
- private:
-  const char* refusal() const override {
-    if (output_.query_length != 0) return "ranks by late interaction: phasor rank --late";
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling == 0 || output_.width != 1
-               ? "does not rank: it is no classifier with one class"
-               : nullptr;
-  }
-  uint32_t logit_rows() const override { return 1; }
-
-  bool answer(uint32_t sequence, const Text& text, string* why) override {
-    if (!rows(sequence, 0, 1, why)) return false;
-    const float* row = phasor_logits(e_.session, 0);
-    keep(text, *row, class_scores(output_, row)[0]);
-    return true;
-  }
-};
-
-// The query's vectors and each text's (MaxSim: Khattab and Zaharia 2020, equation 3).
-class Late final : public Ranking {
- public:
-  Late(const Options& options, const char* query) : Ranking(options), query_(query) {}
-
- private:
-  const char* refusal() const override {
-    return output_.query_length == 0 ? "--late: has no vectors for late interaction" : nullptr;
-  }
-  uint32_t logit_rows() const override { return kRows; }
-  size_t longest_question() const override { return query_.size(); }
-  uint32_t longest_text() const override {
-    return std::max(output_.query_length, output_.document_length);
-  }
-  size_t most() const override {
-    const size_t room = e_.limits.source;
-    if (vectors_.empty()) return std::min<size_t>(room, output_.query_length);
-    return o_.truncate ? std::min<size_t>(room, output_.document_length) : room;
-  }
-
-  // Calls `take` with each position and its vector, divided by its length (at least 1e-12, as
-  // PyTorch's normalize has it).
-  template <class Take>
-  bool each_vector(uint32_t sequence, uint32_t count, string* why, Take take) {
-    return each_row(sequence, count, why, [&](uint32_t place, const float* row) {
-      double squares = 0;
-      for (uint32_t i = 0; i < output_.width; ++i) squares += double{row[i]} * row[i];
-      vector<double> unit(row, row + output_.width);
-      for (double& value : unit) value /= std::max(sqrt(squares), 1e-12);
-      take(place, unit);
-    });
-  }
-
-  bool prepare() override {
-    Text text;
-    string* why = &text.error;
-    marker_ = output_.query_marker;
-    if (!read_query(&text, why)) return data_error("the query: %s", why->c_str()), false;
-    marker_ = output_.document_marker;
-    skipped_ = phasor_skipped(e_.model, &skipped_count_);
-    return true;
-  }
-  bool read_query(Text* text, string* why) {
-    Input input;
-    input.text = query_;
-    if (!read(input, text)) return false;
-    phasor_item item = item_of(text->ids.data(), text->ids.size(), PHASOR_LOGITS_NONE);
-    if (output_.expansion == PHASOR_EXPANSION_HIDDEN) item.seen = item.count;
-    if (output_.expansion != PHASOR_EXPANSION_NONE)
-      text->ids.resize(output_.query_length, e_.source.mask);
-    item.ids = text->ids.data();
-    item.count = count_of(text->ids);
-    const auto take = [this](uint32_t, vector<double>& unit) { vectors_.push_back(unit); };
-    return e_.done(phasor_encode(e_.session, &item, 1, &e_.error), why) &&
-           e_.done(phasor_sequence_status(e_.session, 0), why) &&
-           each_vector(0, item.count, why, take);
-  }
-
-  bool answer(uint32_t sequence, const Text& text, string* why) override {
-    constexpr double kNone = -std::numeric_limits<double>::infinity();
-    vector<double> best(vectors_.size(), kNone);
-    const auto take = [&](uint32_t place, const vector<double>& unit) {
-      const uint32_t* const end = skipped_ + skipped_count_;
-      if (std::find(skipped_, end, text.ids[place]) != end) return;
-      for (size_t i = 0; i < vectors_.size(); ++i) {
-        double product = 0;
-        for (uint32_t k = 0; k < output_.width; ++k) product += vectors_[i][k] * unit[k];
-        best[i] = std::max(best[i], product);
-      }
-    };
-    if (!each_vector(sequence, count_of(text.ids), why, take)) return false;
-    if (best[0] == kNone) return *why = "no token that counts, expected at least one", false;
-    double score = 0;
-    for (const double one : best) score += one;
-    keep(text, score, score);
-    return true;
-  }
-
-  string query_;
-  vector<vector<double>> vectors_;  // of the query
-  const uint32_t* skipped_ = nullptr;
-  uint32_t skipped_count_ = 0;
-};
-
-}  // namespace
-
-int classify(const Options& options) {
+int classify(const ClassifyOptions& options) {
   if (options.labels == nullptr) {
-    const char* flag = options.first_given({"--template", "--multi-label"});
+    const char* flag = first_given(options.hypothesis, options.multi_label);
     return flag != nullptr ? usage_error("%s: goes with --labels", flag) : Classify(options).run();
   }
   ZeroShot asked(options);
   const int status = asked.read_flags();
   return status != 0 ? status : asked.run();
 }
-int rank(const Options& options) {
-  constexpr const char* kMissing = "rank: expected a query (phasor rank --help)";
-  if (!options.late) return run_pairs<Rank>(options, kMissing);
-  if (options.texts.empty()) return usage_error("%s", kMissing);
-  Options texts = options;
-  texts.texts.erase(texts.texts.begin());
-  return Late(texts, options.texts[0]).run();
-}
+
+}  // namespace
+
+const Command classify_command = command<ClassifyOptions, classify>(
+    "classify", "MODEL [TEXT...]", "labels with scores",
+    "A line for each text: label and score, best first. A model that labels tokens gives a line "
+    "for each token, and an empty one after each text.",
+    Takes::texts, kHasOutputs);
 
 }  // namespace cli

@@ -1,23 +1,28 @@
-// cli: the commands. Each takes its options and returns the exit status: 0 done, 1 the model or the
-// data is bad, 2 the command line.
+// cli: the commands in the order of `phasor --help`. A command is a row here and a file of its name
+// in this folder, which defines NAME_command.
 #pragma once
-#include "../options/args.h"
+#include "../options/command.h"
+
+#define PHASOR_COMMANDS(ROW) \
+  ROW(run)                   \
+  ROW(embed)                 \
+  ROW(fill)                  \
+  ROW(classify)              \
+  ROW(tag)                   \
+  ROW(answer)                \
+  ROW(rank)                  \
+  ROW(chat)                  \
+  ROW(tokenize)              \
+  ROW(inspect)               \
+  ROW(verify)                \
+  ROW(score)                 \
+  ROW(bench)                 \
+  ROW(quantize)
 
 namespace cli {
 
-int run(const Options& options);
-int embed(const Options& options);
-int fill(const Options& options);
-int classify(const Options& options);
-int tag(const Options& options);
-int answer(const Options& options);
-int rank(const Options& options);
-int chat(const Options& options);
-int tokenize(const Options& options);
-int inspect(const Options& options);
-int verify(const Options& options);
-int score(const Options& options);
-int bench(const Options& options);
-int quantize(const Options& options);
+#define PHASOR_DECLARE(name) extern const Command name##_command;
+PHASOR_COMMANDS(PHASOR_DECLARE)
+#undef PHASOR_DECLARE
 
 }  // namespace cli

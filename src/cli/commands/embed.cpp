@@ -1,4 +1,4 @@
-// cli: `phasor embed` and `phasor fill`.
+// cli: `phasor embed`: a vector for each text.
 #include "../encoding/encoder.h"
 #include "../engine/exponential.h"
 #include "commands.h"
@@ -6,37 +6,54 @@
 namespace cli {
 namespace {
 
+struct EmbedOptions : EncoderOptions {
+  Choice pooling{"--pooling mean|first|last", "of the vectors (as the file says)"};
+  Switch normalize{"--normalize", "vectors of length 1 (as the file says)"};
+  Switch no_normalize{"--no-normalize", "vectors as they are"};
+  Number dim{"--dim N", "only the first N values (Matryoshka), then normalized", 1, 65536};
+  Switch sparse{
+      "--sparse",
+      "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"};
+  OutputFile npy{"--npy FILE.npy", "the vectors as one array, (texts, values), in place of text"};
+  FlagGroups flags() {
+    return {{"Input", {&ids, &segments, &pair, &truncate, &prompt, &prompt_text}},
+            output({&pooling, &normalize, &no_normalize, &dim, &sparse, &top, &npy}),
+            {"Arrays for NumPy", {&hidden, &attention}},
+            memory()};
+  }
+};
+
 class Embed final : public Encoder {
  public:
-  using Encoder::Encoder;
+  explicit Embed(const EmbedOptions& options) : Encoder(options), own_(options) {}
 
  private:
   const char* refusal() const override {
-    if (o_.sparse && (o_.pooling.given || o_.normalize || o_.no_normalize || o_.dim != 0))
+    if (own_.sparse && (own_.pooling.given || own_.normalize || own_.no_normalize || own_.dim != 0))
       return "--sparse: goes without --pooling, --normalize, --no-normalize and --dim";
-    if (!o_.sparse && o_.top != 0) return "--top: goes with --sparse";
-    if (o_.sparse)
+    if (!own_.sparse && o_.top != 0) return "--top: goes with --sparse";
+    if (own_.sparse)
       return output_.output == PHASOR_OUTPUT_LOGITS
                  ? nullptr
                  : "--sparse: is no masked language model: it has no logits";
-    if (!o_.pooling.given && output_.pooling == 0 && output_.output == PHASOR_OUTPUT_LOGITS)
+    if (!own_.pooling.given && output_.pooling == 0 && output_.output == PHASOR_OUTPUT_LOGITS)
       return "says nothing of pooling: choose one with --pooling mean, first or last, or --sparse";
-    if (!o_.pooling.given && output_.pooling == 0)
+    if (!own_.pooling.given && output_.pooling == 0)
       return "says nothing of pooling: choose one with --pooling mean, first or last";
-    if (o_.normalize && o_.no_normalize)
+    if (own_.normalize && own_.no_normalize)
       return "--normalize: expected either --normalize or --no-normalize, not both";
     return nullptr;
   }
-  uint32_t logit_rows() const override { return o_.sparse ? kRows : 0; }
+  uint32_t logit_rows() const override { return own_.sparse ? kRows : 0; }
   bool prepare() override {
-    const bool own = o_.sparse || output_.output == PHASOR_OUTPUT_POOLED;
+    const bool own = own_.sparse || output_.output == PHASOR_OUTPUT_POOLED;
     const uint32_t width = own ? output_.width : e_.source.width;
-    if (o_.dim > width)
-      return data_error("%s: --dim %u: the vectors have %u values", e_.path, uint32_t{o_.dim},
+    if (own_.dim > width)
+      return data_error("%s: --dim %u: the vectors have %u values", e_.path, uint32_t{own_.dim},
                         width),
              false;
-    vector_.resize(o_.dim != 0 ? o_.dim : width);
-    return o_.npy == nullptr || npy_.open(o_.npy);
+    vector_.resize(own_.dim != 0 ? own_.dim : width);
+    return own_.npy == nullptr || npy_.open(own_.npy);
   }
   // A weight for each token of the vocabulary: ln(1 + its largest logit), 0 where that is not above
   // 0 (SPLADE: Formal et al. 2021, "SPLADE v2").
@@ -60,12 +77,12 @@ class Embed final : public Encoder {
     return print(lines, json.close(']').close('}'));
   }
   bool answer(uint32_t sequence, const Text& text, string* why) override {
-    if (o_.sparse) return sparse(sequence, text, why);
+    if (own_.sparse) return sparse(sequence, text, why);
     uint32_t pooling = PHASOR_POOL_MODEL;
-    if (o_.pooling.given) pooling = PHASOR_POOL_MEAN + o_.pooling;
-    const uint32_t normalize = o_.normalize      ? PHASOR_NORMALIZE_YES
-                               : o_.no_normalize ? PHASOR_NORMALIZE_NO
-                                                 : PHASOR_NORMALIZE_MODEL;
+    if (own_.pooling.given) pooling = PHASOR_POOL_MEAN + own_.pooling;
+    const uint32_t normalize = own_.normalize      ? PHASOR_NORMALIZE_YES
+                               : own_.no_normalize ? PHASOR_NORMALIZE_NO
+                                                   : PHASOR_NORMALIZE_MODEL;
     if (!e_.done(phasor_embedding(e_.session, sequence, pooling, normalize, vector_.data(),
                                   count_of(vector_), &e_.error),
                  why))
@@ -86,49 +103,19 @@ class Embed final : public Encoder {
   bool finish() override { return !npy_.is_open() || npy_.finish({rows_, vector_.size()}); }
   bool commit() override { return npy_.commit(); }
 
+  const EmbedOptions& own_;
   vector<float> vector_;
   NpyWriter npy_;
   uint64_t rows_ = 0;
 };
 
-class Fill final : public Encoder {
- public:
-  using Encoder::Encoder;
-
- private:
-  const char* refusal() const override {
-    if (output_.output != PHASOR_OUTPUT_LOGITS)
-      return "is no masked language model: it has no logits";
-    return mask() == PHASOR_NONE ? "has no mask token: --mask ID says which one it is" : nullptr;
-  }
-  uint32_t mask() const { return o_.mask.given ? uint32_t(o_.mask) : e_.source.mask; }
-  uint32_t logit_rows() const override { return 1; }
-  bool answer(uint32_t sequence, const Text& text, string* why) override {
-    string lines;
-    Json json;
-    json.open('{').add("line", number_).open("masks", '[');
-    bool any = false;
-    for (uint32_t place = 0; place < text.ids.size(); ++place) {
-      if (text.ids[place] != mask()) continue;
-      any = true;
-      if (!rows(sequence, place, 1, why)) return false;
-      json.open('{').add("place", place).open("best", '[');
-      for (const Scored& one : best(softmax(phasor_logits(e_.session, 0), output_.width), 5)) {
-        lines +=
-            format("%u\t%u\t", place, one.index) + piece(one.index) + format("\t%.6f\n", one.score);
-        json.open('{').add("id", one.index).add("piece", piece(one.index));
-        json.add("probability", one.score).close('}');
-      }
-      json.close(']').close('}');
-    }
-    if (!any) return *why = "no mask token (" + piece(mask()) + ") in the text", false;
-    return print(lines, json.close(']').close('}'));
-  }
-};
+int embed(const EmbedOptions& options) { return Embed(options).run(); }
 
 }  // namespace
 
-int embed(const Options& options) { return Embed(options).run(); }
-int fill(const Options& options) { return Fill(options).run(); }
+const Command embed_command = command<EmbedOptions, embed>(
+    "embed", "MODEL [TEXT...]", "encoder: one vector a line",
+    "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.",
+    Takes::texts, kHasOutputs);
 
 }  // namespace cli

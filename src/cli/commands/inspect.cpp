@@ -10,6 +10,27 @@
 namespace cli {
 namespace {
 
+struct InspectOptions : CommandLine, MemoryOptions {
+  Number text_bytes{"--text-bytes N",
+                    "the longest text for the tokenizer; 0: none, ids only (4096)", 0, 1 << 28};
+  Choice tables{"--tables whole|rows",
+                "sinusoid and rotary rows: whole, computed once, or rows, as they are needed: less "
+                "memory, the same bits (whole)"};
+  Number ram{"--ram SIZE",
+             "does it fit a board's RAM: bytes, or 128K, or 1M; exit status 1 where it does not", 1,
+             0x1p40};
+  Number flash{"--flash SIZE", "does the file fit a board's flash", 1, 0x1p40};
+  Choice emit{"--emit c|asm|h",
+              "on standard output: the file as a source for a linker, aligned to 64; h: these "
+              "limits and the sizes of the two blocks as a C header"};
+  FlagGroups flags() {
+    return {{"Output", {&json}},
+            {"Memory and speed",
+             {&context, &source, &cache, &beam, &threads, &chunk, &text_bytes, &tables}},
+            {"Boards", {&ram, &flash, &emit}}};
+  }
+};
+
 enum { kEmitC, kEmitAssembly, kEmitHeader };  // the choices of --emit
 
 struct Report {
@@ -28,8 +49,8 @@ phasor_tensor tensor_at(const Report& r, uint32_t index) {
   return tensor;
 }
 
-bool fill(Report* r, const Options& o) {
-  if (!r->e.open(o)) return false;
+bool fill(Report* r, const InspectOptions& o) {
+  if (!r->e.open(o.model, {}, Load::map)) return false;
   phasor_limits& limits = r->limits;
   limits = default_limits(r->e, o);
   if (o.beam == 0) greedy_room(&limits, 1);  // as run takes it
@@ -183,9 +204,7 @@ void print_json(const Report& r) {
   output(json.close('}').str() + "\n");
 }
 
-}  // namespace
-
-int inspect(const Options& o) {
+int inspect(const InspectOptions& o) {
   Report r;
   r.board = o.ram.given || o.flash.given;
   if (!fill(&r, o)) return 1;
@@ -203,5 +222,11 @@ int inspect(const Options& o) {
     print_text(r);
   return r.fit.fits() ? 0 : 1;
 }
+
+}  // namespace
+
+const Command inspect_command = command<InspectOptions, inspect>(
+    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "",
+    Takes::nothing);
 
 }  // namespace cli

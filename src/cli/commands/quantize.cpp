@@ -13,6 +13,19 @@
 namespace cli {
 namespace {
 
+struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
+  Choice type{"--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k", "of the matrices"};
+  Choice output_type{"--output-type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k",
+                     "of the embeddings and the output's matrix (as --type)"};
+  InputFile moments{"--moments FILE.npy",
+                    "q8 and q4: how much each input counts (tools/moments.py)"};
+  FlagGroups flags() {
+    return {{"Types", {&type, &output_type, &moments}},
+            {"Output", {&quiet}},
+            {"Memory and speed", {&threads, &isa}}};
+  }
+};
+
 constexpr float kAnyDifference = 1e9f;  // a tolerance under which every vector runs to its end
 
 struct Replayed {
@@ -22,12 +35,13 @@ struct Replayed {
 };
 
 // Opens the file that was made, at `data`.
-bool open_made(Engine* e, const char* name, const Block& made, size_t bytes, const Options& o) {
+bool open_made(Engine* e, const char* name, const Block& made, size_t bytes,
+               const QuantizeOptions& o) {
   return e->open_bytes(name, made.data(), bytes, o.isa);
 }
 
 // Runs its vectors.
-bool replay_all(const char* name, const Block& made, size_t bytes, const Options& o,
+bool replay_all(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
                 Replayed* out) {
   Engine e;
   if (!open_made(&e, name, made, bytes, o) || !e.start(limits_for_vectors(e, o))) return false;
@@ -45,7 +59,7 @@ bool replay_all(const char* name, const Block& made, size_t bytes, const Options
   return true;
 }
 
-bool record(const char* name, const Block& made, size_t bytes, const Options& o,
+bool record(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
             const uint64_t* hashes, float tolerance) {
   Engine e;
   return open_made(&e, name, made, bytes, o) &&
@@ -59,13 +73,13 @@ float tolerance_of(float exact, const Replayed& r) {
   return std::max(std::max(exact, r.worst_lead), 2 * std::max(r.worst_logit, r.worst_residual));
 }
 
-bool all_f32(const Options& o) {
-  return strcmp(o.type, "f32") == 0 &&
-         (o.output_type == nullptr || strcmp(o.output_type, "f32") == 0);
+bool all_f32(const QuantizeOptions& o) {
+  return strcmp(o.type.word, "f32") == 0 &&
+         (!o.output_type.given || strcmp(o.output_type.word, "f32") == 0);
 }
 
 bool renew_vectors(const char* name, const Block& made, size_t bytes, const Engine& in,
-                   const Options& o, Replayed* replayed) {
+                   const QuantizeOptions& o, Replayed* replayed) {
   if (phasor_vector_count(in.model) == 0) return true;
   const float exact = vector_at(in, 0).tolerance;
   if (!record(name, made, bytes, o, nullptr, kAnyDifference) ||
@@ -96,13 +110,9 @@ void print_report(const char* name, size_t bytes, const phasor_rounding* roundin
   output(out);
 }
 
-}  // namespace
-
-int quantize(const Options& given) {
-  Options o = given;
-  o.check = true;  // damage is not copied
+int quantize(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
-  if (o.type == nullptr)
+  if (!o.type.given)
     return usage_error(
         "quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
         "q4k");
@@ -110,10 +120,10 @@ int quantize(const Options& given) {
   vector<float> moments;
   if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
   Engine in;
-  if (!in.open(o)) return 1;
+  if (!in.open(o.model, o, Load::map) || !in.check()) return 1;  // damage is not copied
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
-  options.type = o.type;
-  options.output_type = o.output_type;
+  options.type = o.type.word;
+  options.output_type = o.output_type.word;
   const float none = 0;  // an array without values is given, too, and refused by its number
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
   options.moment_count = moments.size();
@@ -137,5 +147,13 @@ int quantize(const Options& given) {
   const bool done = output_flush() && out.write(made.data(), bytes) && out.finish() && out.commit();
   return done ? 0 : 1;
 }
+
+}  // namespace
+
+const Command quantize_command = command<QuantizeOptions, quantize>(
+    "quantize", "IN OUT --type TYPE", "another type of the same model",
+    "The bytes that the converter writes with that --type. What is quantized already becomes f32 "
+    "and nothing else. OUT is written whole or not at all.",
+    Takes::output);
 
 }  // namespace cli

@@ -21,15 +21,15 @@ int Runner::run() {
   if (const int wrong = check_beams(o)) return wrong;
   if (const int wrong = check_alignment(o)) return wrong;
   if (const int wrong = check_batch()) return wrong;
-  if (const char* needs = o.first_given({"--shortlist-first", "--shortlist-best"});
+  if (const char* needs = first_given(o.shortlist_first, o.shortlist_best);
       needs != nullptr && o.shortlist == nullptr)
     return usage_error("%s: needs --shortlist", needs);
-  if (!e.open(o)) return 1;
+  if (!e.open(o.model, o, Load::automatic)) return 1;
   if (e.stack == PHASOR_ENCODER)
     return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
   if (const int wrong = check_options()) return wrong;
   if (const int wrong = aligner.check()) return wrong;
-  if (const int wrong = e.choose(o)) return wrong;
+  if (const int wrong = e.choose(o, o.ids.given)) return wrong;
   if (!load_shortlist() || !load_states() || !capture.open(o) || !start() || !make_prefix() ||
       !generate_options(o, e, &options))
     return 1;
@@ -40,8 +40,8 @@ int Runner::run() {
   capacity = options.max_new != 0 && (options.max_new < e.limits.target || o.keep.given)
                  ? options.max_new
                  : e.limits.target;
-  if (options.temperature > 0) seed = first_seed(o);
-  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest);
+  if (options.temperature > 0) seed = first_seed(o, o.quiet);
+  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest, o.embeddings.given);
   if (batch > 1)
     side_by_side(this, &inputs);
   else if (const int wrong = in_turn(this, &inputs))
@@ -83,26 +83,22 @@ int Runner::check_options() const {
 
 // What does not go with lines side by side, or nullptr.
 const char* Runner::alone() const {
-  return o.arrays() ? "--logits, --hidden, --attention"
-                    : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state",
-                                     "--embeddings"});
+  return o.arrays() ? kArrays
+                    : first_given(o.keep, o.lookahead, o.save_state, o.load_state, o.embeddings);
 }
 
 int Runner::check_batch() const {
   if (o.samples != 0 && (o.arrays() || o.save_state != nullptr))
-    return usage_error("%s: does not go with --samples",
-                       o.arrays() ? "--logits, --hidden, --attention" : "--save-state");
+    return usage_error("%s: does not go with --samples", o.arrays() ? kArrays : o.save_state.given);
   if (o.split != 0) {
-    const char* flag = o.arrays() ? "--logits, --hidden, --attention"
-                                  : o.first_given({"--ids", "--n-best", "--samples"});
+    const char* flag = o.arrays() ? kArrays : first_given(o.ids, o.n_best, o.samples);
     if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
   }
   if (o.embeddings != nullptr) {
-    const char* flag =
-        !o.texts.empty()
-            ? "a text"
-            : o.first_given({"--ids", "--hidden", "--split", "--align", "--shortlist", "--source",
-                             "--source-lang", "--prompt", "--prompt-text"});
+    const char* flag = !o.texts.empty()
+                           ? "a text"
+                           : first_given(o.ids, o.hidden, o.split, o.align, o.shortlist, o.source,
+                                         o.source_lang, o.prompt, o.prompt_text);
     if (flag != nullptr) return usage_error("%s: does not go with --embeddings", flag);
   }
   if (o.batch < 2) return 0;
@@ -130,9 +126,9 @@ bool Runner::load_shortlist() {
   string why;
   if (!shortlist_.parse(static_cast<const char*>(file.data()), file.bytes(), source, target, shape,
                         &why))
-    return data_error("%s: %s", o.shortlist, why.c_str()), false;
+    return data_error("%s: %s", o.shortlist.value, why.c_str()), false;
   if (shortlist_.unknown() != 0 && !o.quiet)
-    note("%s: %s of %s tokens are not the model's", o.shortlist,
+    note("%s: %s of %s tokens are not the model's", o.shortlist.value,
          grouped(shortlist_.unknown()).c_str(), grouped(shortlist_.pieces()).c_str());
   shortlist_.always(e.target.end, e.target.end_count);
   shortlist_.always(o.end.values.data(), o.end.values.size());
@@ -150,13 +146,15 @@ bool Runner::load_states() {
   const size_t width = e.source.width, most = e.source.max_positions;
   if (shape.size() != 2 || shape[1] != width || shape[0] == 0)
     return data_error("%s: expected an array of (positions, %zu), an encoder's output",
-                      o.embeddings, width),
+                      o.embeddings.value, width),
            false;
   if (most != 0 && shape[0] > most)
-    return data_error("%s: %zu positions, the model has %zu", o.embeddings, shape[0], most), false;
+    return data_error("%s: %zu positions, the model has %zu", o.embeddings.value, shape[0], most),
+           false;
   for (size_t i = 0; i < e.states.size(); ++i)
     if (!all_finite(&e.states[i], 1))
-      return data_error("%s: position %zu has a value that is not finite", o.embeddings, i / width),
+      return data_error("%s: position %zu has a value that is not finite", o.embeddings.value,
+                        i / width),
              false;
   return true;
 }
@@ -164,12 +162,12 @@ bool Runner::load_states() {
 phasor_limits Runner::limits_for(uint32_t lines) const {
   phasor_limits limits = default_limits(e, o);
   if (o.embeddings != nullptr) limits.source = e.source_count({});
-  make_room_for_ids(&limits, e, o);
+  make_room_for_ids(&limits, e, o, o.ids.values);
   make_text_room(&limits, longest_argument(o));
   make_text_room(&limits, o.prefix != nullptr ? strlen(o.prefix) : 0);
-  for (const char* stop : o.stop) make_text_room(&limits, strlen(stop));
+  for (const char* stop : o.stop.values) make_text_room(&limits, strlen(stop));
   if (capture.wants_attention() || aligner.wanted()) limits.outputs |= PHASOR_WANT_ATTENTION;
-  room_for_generation(o, e, &limits);
+  room_for_generation(o, e, beams.wanted(), o.arrays(), &limits);
   if (lines > 1) {
     limits.sequences = lines + (aligner.wanted() ? 1 : 0);  // the last one to look again
     limits.searches = beams.wanted() ? lines : 0;
@@ -212,7 +210,7 @@ bool Runner::start() {
 bool Runner::make_prefix() {
   string why;
   prefix_ = o.prefix_ids.values;
-  if (o.prefix != nullptr && !text_ids(e, PHASOR_TARGET, false, o.prefix, &prefix_, &why))
+  if (o.prefix != nullptr && !text_ids(e, PHASOR_TARGET, false, o.prefix.value, &prefix_, &why))
     return data_error("--prefix: %s", why.c_str()), false;
   // a text has not the token that an output begins with, such as a language
   if (!prefix_.empty() && o.prefix != nullptr && e.target.forced_first != PHASOR_NONE)
@@ -231,6 +229,19 @@ bool Runner::has_room_for_prefix() const {
          false;
 }
 
-int run(const Options& options) { return Runner(options).run(); }
+namespace {
+
+int run(const RunOptions& options) { return Runner(options).run(); }
+
+}  // namespace
+
+const Command run_command = command<RunOptions, run>(
+    "run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
+    "Each TEXT is a line; without one, standard input is read: line by line for an "
+    "encoder-decoder, whole for a decoder.\n"
+    "One line of output a line of input, an empty one for an empty or a bad line. Greedy unless "
+    "told otherwise. --logits, --hidden and --attention\n"
+    "take one line of input; docs/cli.md says what the files hold.",
+    Takes::texts);
 
 }  // namespace cli

@@ -7,12 +7,31 @@
 
 #include "../engine/engine.h"
 #include "../engine/exponential.h"
-#include "../io/input.h"
 #include "../io/json.h"
+#include "../options/input.h"
 #include "commands.h"
 
 namespace cli {
 namespace {
+
+struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
+  Word target{"--target TEXT",
+              "encoder-decoder: the target that is scored; its end token is added"};
+  Ids target_ids{"--target-ids IDS", "the same as token ids, as given"};
+  Number stride{
+      "--stride N",
+      "decoder: scores a text of any length in windows of --context tokens that begin N apart"};
+  Switch blocks{"--blocks",
+                "decoder: as llama.cpp's perplexity: windows side by side, the second half of each "
+                "is scored"};
+  FlagGroups flags() {
+    return {
+        {"Input", {&ids, &target, &target_ids, &source_lang, &target_lang, &prompt, &prompt_text}},
+        {"Windows", {&stride, &blocks}},
+        {"Output", {&json, &quiet}},
+        {"Memory and speed", {&context, &source, &cache, &threads, &isa, &load, &check}}};
+  }
+};
 
 double log_probability(const float* logits, uint32_t vocabulary, uint32_t id) {
   const double largest = *std::max_element(logits, logits + vocabulary);
@@ -86,14 +105,14 @@ bool score_blocks(Engine& e, TokenIds ids, Scored* out, string* why) {
 
 // The decoder's ids: the prompt itself, or the start token and the given target; the first that is
 // scored. A text stands behind the token that an output begins with, such as a language.
-bool target_of(const Engine& e, const Options& o, const TokenIds& ids, TokenIds* target,
+bool target_of(const Engine& e, const ScoreOptions& o, const TokenIds& ids, TokenIds* target,
                size_t* first, string* why) {
   *target = ids;
   *first = 1;
   if (e.has_source()) {
     TokenIds given = o.target_ids.values;
     if (o.target != nullptr) {
-      if (!text_ids(e, PHASOR_TARGET, false, o.target, &given, why)) return false;
+      if (!text_ids(e, PHASOR_TARGET, false, o.target.value, &given, why)) return false;
       if (e.target.end_count != 0) given.push_back(e.target.end[0]);
       if (e.target.forced_first != PHASOR_NONE) {
         given.insert(given.begin(), e.target.forced_first);
@@ -109,7 +128,7 @@ bool target_of(const Engine& e, const Options& o, const TokenIds& ids, TokenIds*
   return known_ids(*target, e.target, why);
 }
 
-bool score_input(Engine& e, const Options& o, const Input& input, Scored* out, string* why) {
+bool score_input(Engine& e, const ScoreOptions& o, const Input& input, Scored* out, string* why) {
   TokenIds ids = input.ids, target;
   size_t first = 1;
   *why = input.error;
@@ -133,7 +152,7 @@ double perplexity(const Scored& s) {
   return exponential(-s.log_probability / static_cast<double>(s.tokens));
 }
 
-void print(const Options& o, const Scored& s) {
+void print(const ScoreOptions& o, const Scored& s) {
   if (o.json)
     output(Json()
                .open('{')
@@ -149,7 +168,7 @@ void print(const Options& o, const Scored& s) {
                   s.log_probability, -s.log_probability, perplexity(s), s.tokens));
 }
 
-int check_options(const Engine& e, const Options& o) {
+int check_options(const Engine& e, const ScoreOptions& o) {
   const bool has_target = o.target != nullptr || o.target_ids.given;
   if (e.has_source() != has_target || (o.target != nullptr && o.target_ids.given))
     return usage_error(
@@ -162,18 +181,16 @@ int check_options(const Engine& e, const Options& o) {
   return 0;
 }
 
-}  // namespace
-
-int score(const Options& o) {
+int score(const ScoreOptions& o) {
   Engine e;
-  if (!e.open(o)) return 1;
+  if (!e.open(o.model, o, Load::copy_if_faster)) return 1;
   if (!e.has_target())
     return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
   auto gives = sized<phasor_output>();
   if (phasor_model_output(e.model, &gives) == PHASOR_OK && gives.output != PHASOR_OUTPUT_LOGITS)
     return data_error("%s: gives classes, expected a model that gives logits", e.path);
   if (const int status = check_options(e, o)) return status;
-  if (const int status = e.choose(o)) return status;
+  if (const int status = e.choose(o, o.ids.given)) return status;
   phasor_limits limits = default_limits(e, o);
   if (o.stride > limits.target)
     return usage_error("--stride %" PRIu64 ": expected at most the window, %u (--context)",
@@ -215,5 +232,15 @@ int score(const Options& o) {
   }
   return status;
 }
+
+}  // namespace
+
+const Command score_command = command<ScoreOptions, score>(
+    "score", "MODEL [TEXT...]",
+    "log-probability and perplexity of text; of a target given a source",
+    "A line of output for each TEXT or line: the natural logarithm of the probability, the "
+    "perplexity, the tokens scored. A decoder's standard\n"
+    "input is one text; --stride and --blocks score one of any length.",
+    Takes::texts);
 
 }  // namespace cli

@@ -1,10 +1,18 @@
 // cli: `phasor tokenize`. Ids and pieces of texts, or texts of ids.
 #include "../engine/engine.h"
-#include "../io/input.h"
+#include "../options/input.h"
 #include "commands.h"
 
 namespace cli {
 namespace {
+
+struct TokenizeOptions : CommandLine, TextOptions {
+  Switch decode{"--decode", "ids to text: the lists of ids are the input"};
+  FlagGroups flags() {
+    return {{"Input", {&ids, &decode, &pair, &source_lang, &target_lang, &prompt, &prompt_text}},
+            {"Output", {&print_ids}}};
+  }
+};
 
 // An arena that only tokenizes: one token of each side, room for texts of `bytes`.
 bool start(Engine& e, size_t bytes) {
@@ -17,7 +25,7 @@ bool start(Engine& e, size_t bytes) {
 
 // "id<TAB>piece" a token, of a pair its segment too, or the ids alone; an empty line after each
 // text's tokens.
-void print(const Engine& e, const Options& o, uint32_t side, const TokenIds& ids,
+void print(const Engine& e, const TokenizeOptions& o, uint32_t side, const TokenIds& ids,
            const TokenIds& segments) {
   string out = o.print_ids ? join(ids) : "";
   for (size_t i = 0; i < ids.size() && !o.print_ids; ++i) {
@@ -31,26 +39,24 @@ bool decode(const Engine& e, uint32_t side, const Input& input, string* out, str
   TokenIds ids = input.ids;
   if (!input.is_ids && !parse_ids(input.text.c_str(), &ids))
     return *why = "expected token ids separated by commas, such as 1,2,3", false;
-  if (!known_ids(ids, side == PHASOR_SOURCE ? e.source : e.target, why)) return false;
+  if (!known_ids(ids, e.side_of(side), why)) return false;
   Detokenizer text(e, side);
   for (const uint32_t id : ids) *out += text.add(id);
   *out += text.end();
   return true;
 }
 
-}  // namespace
-
-int tokenize(const Options& o) {
+int tokenize(const TokenizeOptions& o) {
   Engine e;
-  if (!e.open(o)) return 1;
+  if (!e.open(o.model, {}, Load::map)) return 1;
   if (o.ids.given && !o.decode) return usage_error("--ids: expected --decode with it");
-  if (const int status = e.choose(o)) return status;
+  if (const int status = e.choose(o, first_given(o.pair, o.decode, o.ids))) return status;
   // Text is read as the model reads it; ids are decoded as the model's output is.
   uint32_t side = e.input_side();
   if (o.decode) side = e.has_target() ? PHASOR_TARGET : PHASOR_SOURCE;
-  const bool source = side == PHASOR_SOURCE;
-  if (!(source ? e.source : e.target).has_tokenizer)
-    return data_error("%s: has no tokenizer on its %s side", e.path, source ? "source" : "target");
+  if (!e.side_of(side).has_tokenizer)
+    return data_error("%s: has no tokenizer on its %s side", e.path,
+                      side == PHASOR_SOURCE ? "source" : "target");
   if (!start(e, longest_argument(o))) return 1;
   Inputs inputs(o, false, LineReader::kLongest);
   int status = 0;
@@ -74,5 +80,13 @@ int tokenize(const Options& o) {
   }
   return inputs.failed() ? 1 : status;
 }
+
+}  // namespace
+
+const Command tokenize_command = command<TokenizeOptions, tokenize>(
+    "tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
+    "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts "
+    "around a text, and their pieces.",
+    Takes::texts);
 
 }  // namespace cli

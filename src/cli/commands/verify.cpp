@@ -8,6 +8,12 @@
 namespace cli {
 namespace {
 
+struct VerifyOptions : CommandLine, OpenOptions, MemoryOptions {
+  FlagGroups flags() {
+    return {{"Output", {&json, &quiet}}, {"Memory and speed", {&threads, &isa}}};
+  }
+};
+
 struct Outcome {
   phasor_vector vector = sized<phasor_vector>();
   phasor_vector_result result = sized<phasor_vector_result>();
@@ -55,11 +61,9 @@ void add_json(Json* json, const Outcome& o) {
   json->close('}');
 }
 
-}  // namespace
-
-int verify(const Options& o) {
+int verify(const VerifyOptions& o) {
   Engine e;
-  if (!e.open(o)) return 1;
+  if (!e.open(o.model, o, Load::map)) return 1;
   Json json;
   json.open('{')
       .add("file", e.path)
@@ -97,5 +101,12 @@ int verify(const Options& o) {
                   phasor_model_isa(e.model)));
   return 0;
 }
+
+}  // namespace
+
+const Command verify_command = command<VerifyOptions, verify>(
+    "verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
+    "Exit status 1 when the file is damaged or a test vector gives something else.",
+    Takes::nothing);
 
 }  // namespace cli

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "../commands/commands.h"
 #include "../engine/exponential.h"
 
 namespace cli {
@@ -18,14 +17,13 @@ int not_one_line() {
 }  // namespace
 
 int Encoder::run() {
-  if (!e_.open(o_)) return 1;
+  if (!e_.open(o_.model, o_, Load::automatic)) return 1;
   (void)phasor_model_output(e_.model, &output_);
   const bool both = e_.stack == PHASOR_ENCODER_DECODER;
   if (e_.stack != PHASOR_ENCODER && !(classifies() && decodes()))
     return data_error("%s: is %s, expected an encoder", e_.path,
                       both ? "an encoder-decoder" : "a decoder");
-  if (both && o_.arrays())
-    return usage_error("--logits, --hidden, --attention: this model is an encoder-decoder");
+  if (both && o_.arrays()) return usage_error("%s: this model is an encoder-decoder", kArrays);
   if (const char* why = refusal()) return data_error("%s: %s", e_.path, why);
   if (o_.segments.given && (!o_.ids.given || o_.ids.from_input))
     return usage_error("--segments: goes with one list of --ids");
@@ -149,7 +147,7 @@ bool Encoder::start() {
   const uint32_t longest = o_.truncate && o_.source == 0 ? longest_text() : 0;
   if (longest != 0 && (longest < limits.source || e_.source.max_positions == 0))
     limits.source = std::min(longest, kMostByDefault);
-  make_room_for_ids(&limits, e_, o_);
+  make_room_for_ids(&limits, e_, o_, o_.ids.values);
   const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
   limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
   if (capture_.wanted() || decodes() || asks()) limits.sequences = 1;
@@ -288,6 +286,13 @@ bool Encoder::capture(const Text& t) {
   const bool rows = has == PHASOR_OUTPUT_LOGITS || has == PHASOR_OUTPUT_CLASSES;
   captured_ = capture_.replay_encoder(e_, t.ids, t.segments, rows ? output_ : phasor_output{});
   return captured_;
+}
+
+string stretch(const string& text, const Span& s, Json* json) {
+  const size_t begin = characters(text, s.begin), end = characters(text, s.end);
+  const string part = text.substr(s.begin, s.end - s.begin);
+  json->open('{').add("start", begin).add("end", end).add("text", part);
+  return format("%zu\t%zu\t", begin, end) + part;
 }
 
 vector<double> softmax(const float* row, uint32_t width) {

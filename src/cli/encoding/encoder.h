@@ -5,11 +5,36 @@
 
 #include "../engine/capture.h"
 #include "../engine/engine.h"
-#include "../io/input.h"
 #include "../io/json.h"
+#include "../options/input.h"
 #include "spans.h"
 
 namespace cli {
+
+// Without the word `outputs` among those of PHASOR_ONLY there are no commands of encoders.
+#ifdef PHASOR_WITHOUT_OUTPUTS
+constexpr bool kHasOutputs = false;
+#else
+constexpr bool kHasOutputs = true;
+#endif
+
+// What the texts of an encoder are. A command lists those that it takes.
+struct EncoderOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions, ArrayOptions {
+  Ids segments{"--segments IDS", "the segment (token type) of each of --ids"};
+  Switch truncate{
+      "--truncate",
+      "cuts a text to --source, or to what the model's makers say (else too long is an error)"};
+  Number top{"--top N", "only the N best (fill: 5; answer: 1; embed --sparse, classify, rank: all)",
+             1, 1 << 20};
+  FlagGroup output(std::initializer_list<Flag*> own) {
+    FlagGroup group{"Output", own};
+    group.flags.insert(group.flags.end(), {&json, &quiet});
+    return group;
+  }
+  FlagGroup memory() {
+    return {"Memory and speed", {&source, &batch, &threads, &isa, &load, &check}};
+  }
+};
 
 constexpr uint32_t kRows = 16;  // tokens that are labeled at once
 
@@ -29,7 +54,7 @@ struct Scored {
 // What the commands share; each answers for one encoded sequence.
 class Encoder {
  public:
-  explicit Encoder(const Options& options) : o_(options) {}
+  explicit Encoder(const EncoderOptions& options) : o_(options) {}
   int run();
 
  protected:
@@ -81,7 +106,7 @@ class Encoder {
   // the answer in either form, as a line
   bool print(const string& text, const Json& json) const;
 
-  const Options& o_;
+  const EncoderOptions& o_;
   Engine e_;
   phasor_output output_ = sized<phasor_output>();
   string prompt_;                  // put before each text
@@ -125,6 +150,9 @@ class Encoder {
   int status_ = 0;
 };
 
+// A stretch of a text, as a line and as an object that is open still.
+string stretch(const string& text, const Span& s, Json* json);
+
 // Softmax in double, in the order of the row.
 vector<double> softmax(const float* row, uint32_t width);
 // What a row of classes says, as the file wants it said.
@@ -132,14 +160,14 @@ vector<double> class_scores(const phasor_output& output, const float* row);
 
 // A command whose first text is put before each of the others, with a tab between them; else `what`
 // is missing.
-template <class Pairs>
+template <class Pairs, class Options>
 int run_pairs(const Options& options, const char* what) {
   if (options.texts.empty()) return usage_error("%s", what);
   Options pairs = options;
   const string query = string(options.texts[0]) + "\t";
   pairs.texts.erase(pairs.texts.begin());
-  pairs.prompt_text = query.c_str();
-  pairs.pair = true;
+  pairs.prompt_text.value = query.c_str();
+  pairs.pair.given = what;
   return Pairs(pairs).run();
 }
 

@@ -30,7 +30,7 @@ class Observed {
 
 }  // namespace
 
-bool Capture::open(const Options& o) {
+bool Capture::open(const ArrayOptions& o) {
   return (o.logits == nullptr || logits_.open(o.logits)) &&
          (o.hidden == nullptr || hidden_.open(o.hidden)) &&
          (o.hidden_decoder == nullptr || hidden_decoder_.open(o.hidden_decoder)) &&

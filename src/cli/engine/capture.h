@@ -8,10 +8,25 @@
 
 namespace cli {
 
+// Files of arrays.
+struct ArrayOptions {
+  OutputFile logits{"--logits FILE.npy", "logits of each position, (positions, vocabulary)"};
+  OutputFile hidden{
+      "--hidden FILE.npy",
+      "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"};
+  OutputFile hidden_decoder{"--hidden-decoder FILE.npy",
+                            "the same of an encoder-decoder's decoder"};
+  OutputFile attention{"--attention FILE.npy",
+                       "attention, (layers, heads, queries, keys): cross, or a lone stack's own"};
+  // These are of one whole pass.
+  bool arrays() const { return logits || hidden || hidden_decoder || attention; }
+};
+constexpr const char* kArrays = "--logits, --hidden, --attention";
+
 class Capture {
  public:
   // makes the files, so that one that cannot be written is known before the work
-  bool open(const Options& options);
+  bool open(const ArrayOptions& options);
   // What a replay wrote takes its place.
   bool commit();
   bool wanted() const;

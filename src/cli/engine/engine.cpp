@@ -42,21 +42,20 @@ bool Engine::done(phasor_status status, string* why) const {
   return status == PHASOR_OK;
 }
 
-bool Engine::open(const Options& options) {
-  if (!file.open(options.model, static_cast<Load>(options.load.value), "a .phasor file") ||
-      !open_bytes(options.model, file.data(), file.bytes(), options.isa))
-    return false;
-  return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail();
+bool Engine::open(const char* name, const OpenOptions& options, Load automatic) {
+  const Load load = options.load != 0 ? static_cast<Load>(options.load.value) : automatic;
+  return file.open(name, load, "a .phasor file") &&
+         open_bytes(name, file.data(), file.bytes(), options.isa) && (!options.check || check());
 }
 
-int Engine::choose(const Options& o) {
-  const char* flag = o.first_given({"--source-lang", "--target-lang", "--prompt", "--prompt-text"});
+bool Engine::check() const { return phasor_model_check(model, &error) == PHASOR_OK || fail(); }
+
+int Engine::choose(const TextOptions& o, const char* other) {
+  const char* flag = first_given(o.source_lang, o.target_lang, o.prompt, o.prompt_text);
   if (flag == nullptr) return 0;
   if (stack != PHASOR_ENCODER_DECODER)
     return usage_error("%s: for an encoder-decoder; this model is a decoder", flag);
-  if (o.pair || o.decode || o.ids.given)
-    return usage_error("%s: does not go with %s", flag,
-                       o.first_given({"--pair", "--decode", "--ids"}));
+  if (other != nullptr) return usage_error("%s: does not go with %s", flag, other);
   if (o.prompt != nullptr && o.prompt_text != nullptr)
     return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
   string why;
@@ -73,7 +72,7 @@ int Engine::choose(const Options& o) {
   // what an output begins with is said where the model is opened
   if (languages.decoder_start == PHASOR_NONE && languages.forced_first == PHASOR_NONE) return 0;
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
-  open.isa = o.isa;
+  open.isa = isa_;
   if (languages.decoder_start != PHASOR_NONE) open.decoder_start = &languages.decoder_start;
   if (languages.forced_first != PHASOR_NONE) open.forced_first = &languages.forced_first;
   if (phasor_model_open(&model, model_block_.data(), model_bytes, file.data(), file.bytes(), &open,
@@ -86,6 +85,7 @@ int Engine::choose(const Options& o) {
 
 bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const char* isa) {
   path = name;
+  isa_ = isa;
   if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail();
   if (!model_block_.allocate(model_bytes)) return no_memory(path, "model's block", model_bytes);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
@@ -199,7 +199,7 @@ const char* proof_of(const Engine& e) {
   return own ? "against your model's outputs" : "against the description";
 }
 
-phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
+phasor_limits limits_for_vectors(const Engine& e, const MemoryOptions& o) {
   uint32_t source = 1, target = 1;
   for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
     const phasor_vector v = vector_at(e, i);
@@ -217,7 +217,7 @@ uint32_t Engine::start_id() const {
   return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start;
 }
 
-phasor_limits default_limits(const Engine& e, const Options& o) {
+phasor_limits default_limits(const Engine& e, const MemoryOptions& o) {
   auto limits = sized<phasor_limits>();
   const uint32_t source = e.has_source() ? default_length(o.source, e.source) : 0;
   const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
@@ -234,12 +234,13 @@ void greedy_room(phasor_limits* limits, uint32_t rows) {
   limits->logit_rows = 0;
 }
 
-void make_room_for_ids(phasor_limits* limits, const Engine& e, const Options& o) {
+void make_room_for_ids(phasor_limits* limits, const Engine& e, const MemoryOptions& o,
+                       const TokenIds& ids) {
   const auto grow = [](uint32_t* limit, size_t count, const phasor_side& side) {
     if (count > *limit && count <= (side.max_positions != 0 ? side.max_positions : UINT32_MAX))
       *limit = static_cast<uint32_t>(count);
   };
-  const size_t count = o.ids.values.size();
+  const size_t count = ids.size();
   if (e.has_source() && o.source == 0) grow(&limits->source, count, e.source);
   if (!e.has_source() && o.context == 0) grow(&limits->target, count + 1, e.target);
 }
@@ -263,10 +264,10 @@ int bad_input(const Engine& e, const string& where, const string& error) {
   return 1;
 }
 
-int bad_line(const Engine& e, const Options& o, const string& where, uint64_t number,
+int bad_line(const Engine& e, const CommandLine& line, const string& where, uint64_t number,
              const string& error) {
   (void)bad_input(e, where, error);
-  if (o.json) output(Json().open('{').add("line", number).add("error", error).close('}').str());
+  if (line.json) output(Json().open('{').add("line", number).add("error", error).close('}').str());
   output("\n");
   output_flush();
   return 1;

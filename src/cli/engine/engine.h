@@ -9,10 +9,44 @@
 #include "../io/file.h"
 #include "../io/shortlist.h"
 #include "../io/text.h"
-#include "../options/args.h"
+#include "../options/command.h"
 #include "languages.h"
 
 namespace cli {
+
+// How a model's file is opened; `load` is of Load.
+struct OpenOptions {
+  IsaName isa{"--isa NAME", "instruction set, one of those that phasor --version lists (the best)"};
+  Choice load{"--load auto|map|copy",
+              "the weights: the file mapped, or a copy in huge pages; auto: mapped, for score and "
+              "bench a copy (auto)"};
+  Switch check{"--check", "first read the whole file: checksums and finite weights"};
+};
+
+// Room for a session, and its threads; `cache` is of PHASOR_CACHE_….
+struct MemoryOptions {
+  Number context{
+      "--context N",
+      "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"};
+  Number source{"--source N", "room for N tokens of the source (as --context; bench: 32)"};
+  Number chunk{"--chunk N",
+               "tokens that are computed together (64, or the length where that is less): any "
+               "number gives the same bits",
+               1, 1 << 16};
+  Number batch{"--batch N",
+               "texts that are encoded together (32; 1 from a terminal); run: lines that are "
+               "generated from side by side, the same output, printed whole and in their order (of "
+               "standard input up to 16, in 256 MiB; else 1)",
+               1, 4096};
+  Number beam{"--beam N",
+              "run: the best of a beam search with N beams; bench measures one too, inspect counts "
+              "its memory",
+              1, 256};
+  Choice cache{"--cache f32|f16|q8",
+               "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
+               "quarter (f32)"};
+  Number threads{"--threads N", "threads (1)", 1, 64, 1};
+};
 
 // One of the library's structs that begin with their size, everything else 0.
 template <class Struct>
@@ -27,11 +61,12 @@ phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits);
 
 class Engine {
  public:
-  // file and model; --check where it is asked for
-  bool open(const Options& options);
-  // --source-lang, --target-lang, --prompt and --prompt-text of an encoder-decoder, before `start`;
-  // 0, or the exit status
-  int choose(const Options& options);
+  // File and model, which are checked where that is asked for. `automatic`: what --load auto means.
+  bool open(const char* name, const OpenOptions& options, Load automatic);
+  bool check() const;  // the whole file: checksums and finite weights
+  // What goes around the texts of an encoder-decoder, before `start`. `other`: a flag that does not
+  // go with it, or NULL. 0, or the exit status.
+  int choose(const TextOptions& options, const char* other);
   // a model that is in memory already
   bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
   // the arena, exactly as large as the library says, and the pool
@@ -48,6 +83,9 @@ class Engine {
   // what it was.
   bool going_on() const { return !output_failed() && file.unchanged(); }
 
+  const phasor_side& side_of(uint32_t which) const {
+    return which == PHASOR_SOURCE ? source : target;
+  }
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
   // the side that a text is read as, and how many of its tokens there is room for
@@ -92,6 +130,7 @@ class Engine {
   static void mark(void* hooks, const uint32_t* ids, uint32_t count, uint32_t* allowed,
                    uint32_t words);
   mutable Hooks hooks_;
+  const char* isa_ = nullptr;
   Block model_block_, arena_;
   Pool pool_;
 };
@@ -99,9 +138,9 @@ class Engine {
 // positions, of a model that allows more: the arena should not surprise
 constexpr uint32_t kMostByDefault = 2048;
 
-// Limits for one sequence: --source, --context and --threads where given; by default what the model
-// allows, at most 2048, and 256 where it sets no limit.
-phasor_limits default_limits(const Engine& engine, const Options& options);
+// Limits for one sequence; by default what the model allows, at most 2048, and 256 where it sets no
+// limit.
+phasor_limits default_limits(const Engine& engine, const MemoryOptions& options);
 // Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that
 // greedy decoding asks for.
 void greedy_room(phasor_limits* limits, uint32_t rows);
@@ -112,10 +151,11 @@ phasor_vector vector_at(const Engine& engine, uint32_t index);
 // What the file's test vectors prove, which their author says (tools/phasor/expect.py); "" when
 // there are none.
 const char* proof_of(const Engine& engine);
-phasor_limits limits_for_vectors(const Engine& engine, const Options& options);
+phasor_limits limits_for_vectors(const Engine& engine, const MemoryOptions& options);
 
-// More room than the default, as far as the model goes, for the list of --ids, which is known.
-void make_room_for_ids(phasor_limits* limits, const Engine& engine, const Options& options);
+// More room than the default, as far as the model goes, for a list of ids that is known.
+void make_room_for_ids(phasor_limits* limits, const Engine& engine, const MemoryOptions& options,
+                       const TokenIds& ids);
 
 // Room for texts of `bytes`, where the model takes texts at all.
 void make_text_room(phasor_limits* limits, size_t bytes);
@@ -129,7 +169,7 @@ void print_figures(const Engine& engine, const char* what, uint64_t count, uint6
 int bad_input(const Engine& engine, const string& where, const string& error);
 // The same of a line of input: its error on standard error, and in place of its line of
 // output an empty one, or with --json an object. Returns the exit status.
-int bad_line(const Engine& engine, const Options& options, const string& where, uint64_t number,
+int bad_line(const Engine& engine, const CommandLine& line, const string& where, uint64_t number,
              const string& error);
 
 // "5 tokens, there is room for 4 (--context)"

@@ -3,9 +3,21 @@
 #pragma once
 
 #include "../../../include/phasor.h"
-#include "../io/text.h"
+#include "../options/command.h"
 
 namespace cli {
+
+// What stands around a text.
+struct TextOptions {
+  Word source_lang{
+      "--source-lang NAME",
+      "encoder-decoder: the text's language, as the model's tokenizer calls it (as the file says)"};
+  Word target_lang{"--target-lang NAME",
+                   "encoder-decoder: the output's language (as the file says)"};
+  Word prompt{"--prompt NAME",
+              "the file's prefix of that name before each text (embed: its first one; else none)"};
+  Word prompt_text{"--prompt-text TEXT", "this prefix before each text"};
+};
 
 struct Languages {
   bool given = false;

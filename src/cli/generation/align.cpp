@@ -29,18 +29,17 @@ bool parse_heads(const char* text, vector<std::pair<uint32_t, uint32_t>>* heads)
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 }  // namespace
 
-int check_alignment(const Options& o) {
+int check_alignment(const RunOptions& o) {
   vector<std::pair<uint32_t, uint32_t>> heads;
   if (!o.align.given)
     return o.align_heads != nullptr ? usage_error("--align-heads: needs --align") : 0;
   if (o.align_heads != nullptr && !parse_heads(o.align_heads, &heads))
     return usage_error(
         "--align-heads %s: expected layer:head pairs separated by commas, such as 2:0,2:3",
-        o.align_heads);
-  const char* flag = o.arrays() ? "--logits, --hidden, --attention" : o.first_given({"--split"});
+        o.align_heads.value);
+  const char* flag = o.arrays() ? kArrays : o.split.given;
   return flag != nullptr ? usage_error("%s: does not go with --align", flag) : 0;
 }
 
@@ -89,7 +88,7 @@ void Aligner::add(const phasor_view& view) {
 }
 
 bool Aligner::is_special(uint32_t side, uint32_t id) const {
-  const phasor_side& s = side == PHASOR_SOURCE ? e_.source : e_.target;
+  const phasor_side& s = e_.side_of(side);
   const uint32_t ids[] = {s.pad, s.start, s.decoder_start};
   const auto in = [id](const uint32_t* list, uint32_t count) {
     return std::find(list, list + count, id) != list + count;
@@ -106,8 +105,7 @@ bool Aligner::is_special(uint32_t side, uint32_t id) const {
 
 vector<Aligner::Unit> Aligner::units_of(uint32_t side, const TokenIds& ids,
                                         vector<string>* units) const {
-  const bool pieces = o_.align == 1,
-             named = (side == PHASOR_SOURCE ? e_.source : e_.target).has_tokenizer != 0;
+  const bool pieces = o_.align == 1, named = e_.side_of(side).has_tokenizer != 0;
   vector<Unit> out(ids.size());
   Detokenizer text(e_, side);
   bool inside = false;  // a word that may go on

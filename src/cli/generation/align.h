@@ -11,12 +11,12 @@ namespace cli {
 
 // 0, or 2 when a line on standard error says what is wrong with --align-heads, or does not go with
 // --align.
-int check_alignment(const Options& options);
+int check_alignment(const RunOptions& options);
 
 class Aligner {
  public:
-  Aligner(const Engine& engine, const Options& options) : e_(engine), o_(options) {}
-  bool wanted() const { return o_.align.given; }
+  Aligner(const Engine& engine, const RunOptions& options) : e_(engine), o_(options) {}
+  bool wanted() const { return o_.align.given != nullptr; }
   // 0 where the model has what is asked for; else the exit status, after a line.
   int check();
   // Of all outputs of `source`: their pairs, and the words or pieces that they count. Uses
@@ -41,7 +41,7 @@ class Aligner {
   vector<Unit> units_of(uint32_t side, const TokenIds& ids, vector<string>* units) const;
 
   const Engine& e_;
-  const Options& o_;
+  const RunOptions& o_;
   vector<std::pair<uint32_t, uint32_t>> heads_;  // (layer, head); empty: all
   size_t keys_ = 0, found_ = 0;                  // found: heads that have been seen
   vector<double> weights_;  // (tokens of the output, keys), the sum over the heads

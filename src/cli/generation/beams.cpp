@@ -6,24 +6,21 @@
 #include "sampling.h"
 
 namespace cli {
-int check_beams(const Options& o) {
+int check_beams(const RunOptions& o) {
   if (o.beam == 0) {
-    const char* needs =
-        o.first_given({"--length-penalty", "--length-norm", "--coverage-penalty", "--n-best",
-                       "--early-stopping", "--renormalize", "--groups", "--diversity"});
+    const char* needs = first_given(o.length_penalty, o.length_norm, o.coverage_penalty, o.n_best,
+                                    o.early_stopping, o.renormalize, o.groups, o.diversity);
     return needs != nullptr ? usage_error("%s: needs --beam", needs) : 0;
   }
-  if (o.groups.given != o.diversity.given)
-    return o.groups.given ? usage_error("--groups: needs --diversity")
-                          : usage_error("--diversity: needs --groups");
+  if (o.groups.given && !o.diversity.given) return usage_error("--groups: needs --diversity");
+  if (o.diversity.given && !o.groups.given) return usage_error("--diversity: needs --groups");
   if (o.groups.given && o.beam % o.groups != 0)
     return usage_error("--groups %u: expected a divisor of --beam, %u", uint32_t{o.groups},
                        uint32_t{o.beam});
   // what belongs to decoding token by token
-  const char* flag =
-      o.first_given({"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--seed",
-                     "--sample", "--samples", "--presence-penalty", "--frequency-penalty", "--keep",
-                     "--lookahead", "--save-state", "--load-state"});
+  const char* flag = first_given(o.temperature, o.top_k, o.top_p, o.min_p, o.typical, o.seed,
+                                 o.sample, o.samples, o.presence_penalty, o.frequency_penalty,
+                                 o.keep, o.lookahead, o.save_state, o.load_state);
   if (flag != nullptr) return usage_error("%s: does not go with --beam", flag);
   return o.n_best > o.beam ? usage_error("--n-best %u: expected at most --beam, %u",
                                          uint32_t{o.n_best}, uint32_t{o.beam})
@@ -114,7 +111,7 @@ string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced
 // Where the stop string begins that is the first to end after `before`; of several the longest.
 size_t Beams::stop_at(const string& text, size_t before) const {
   size_t first = text.size(), end = string::npos;
-  for (const string stop : o_.stop) {
+  for (const string stop : o_.stop.values) {
     const size_t from = before < stop.size() ? 0 : before - stop.size() + 1;
     const size_t at = text.find(stop, from);
     if (at == string::npos || at + stop.size() > end) continue;

@@ -3,13 +3,13 @@
 #pragma once
 #include <utility>
 
-#include "../engine/engine.h"
 #include "../io/json.h"
+#include "options.h"
 
 namespace cli {
 
 // 0, or 2 when a line on standard error says which flags do not go with --beam, or need it.
-int check_beams(const Options& options);
+int check_beams(const RunOptions& options);
 
 // Which words (or pieces) of a source and of an output belong together.
 struct Alignment {
@@ -28,7 +28,7 @@ struct Output {
 
 class Beams {
  public:
-  Beams(const Engine& engine, const Options& options) : e_(engine), o_(options) {}
+  Beams(const Engine& engine, const RunOptions& options) : e_(engine), o_(options) {}
   bool wanted() const { return o_.beam != 0; }
   // Searches from a sequence that is empty but for its source, in *steps steps: the best outputs,
   // as many as --n-best. False when *why says what is wrong.
@@ -51,7 +51,7 @@ class Beams {
   size_t stop_at(const string& text, size_t before) const;
 
   const Engine& e_;
-  const Options& o_;
+  const RunOptions& o_;
 };
 
 }  // namespace cli

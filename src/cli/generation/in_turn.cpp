@@ -130,9 +130,9 @@ class InTurn {
   bool load(TokenIds* ids) {
     phasor_session* const session = r_.e.session;
     ReadFile file;
-    if (!file.open(r_.o.load_state, Load::copy, "a saved state")) return false;
+    if (!file.open(r_.o.load_state.value, Load::copy, "a saved state")) return false;
     if (phasor_state_restore(session, 0, file.data(), file.bytes(), &r_.e.error) != PHASOR_OK)
-      return data_error("%s: %s", r_.o.load_state, r_.e.error.text), false;
+      return data_error("%s: %s", r_.o.load_state.value, r_.e.error.text), false;
     const uint32_t* had = phasor_sequence_ids(session, 0);
     ids->insert(ids->begin(), had, had + phasor_sequence_length(session, 0));
     return true;
@@ -142,7 +142,7 @@ class InTurn {
   bool save(const Line& line) {
     const TokenIds& ids = line.all.ids;
     if (!ids.empty() && r_.e.step(&ids.back(), 1, PHASOR_LOGITS_NONE) != PHASOR_OK)
-      return data_error("%s: %s (--context)", r_.o.save_state, r_.e.error.text), false;
+      return data_error("%s: %s (--context)", r_.o.save_state.value, r_.e.error.text), false;
     size_t need = 0;
     (void)phasor_state_size(r_.e.session, 0, &need);
     vector<unsigned char> saved(need);

@@ -4,9 +4,7 @@
 #pragma once
 #include <algorithm>
 
-#include "../engine/capture.h"
-#include "../engine/engine.h"
-#include "../io/input.h"
+#include "../options/input.h"
 #include "align.h"
 #include "beams.h"
 
@@ -33,7 +31,7 @@ struct Line {
 
 class Runner {
  public:
-  explicit Runner(const Options& given) : o(given), beams(e, given), aligner(e, given) {}
+  explicit Runner(const RunOptions& given) : o(given), beams(e, given), aligner(e, given) {}
   int run();
 
   // A line's ids. What is wrong with it is in its `why`.
@@ -54,7 +52,7 @@ class Runner {
   // How far it is, on a terminal: at most five times a second.
   void tell();
 
-  const Options& o;
+  const RunOptions& o;
   Engine e;
   Beams beams;
   Aligner aligner;

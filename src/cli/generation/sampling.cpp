@@ -11,9 +11,8 @@ namespace {
 constexpr uint32_t kMostStops = 64, kMostStopBytes = 256;  // as phasor.h says
 
 // The flag that asks for draws, or NULL.
-const char* asks_for_draws(const Options& o) {
-  return o.first_given(
-      {"--top-k", "--top-p", "--min-p", "--typical", "--seed", "--sample", "--samples"});
+const char* asks_for_draws(const SamplingOptions& o) {
+  return first_given(o.top_k, o.top_p, o.min_p, o.typical, o.seed, o.sample, o.samples);
 }
 
 template <class To, class Flag>
@@ -23,26 +22,28 @@ void set(To* to, const Flag& flag) {
 
 }  // namespace
 
-int check_generation(const Options& o) {
+int check_generation(const SamplingOptions& o) {
   const char* asks = asks_for_draws(o);
   if (asks != nullptr && o.temperature.given && !(o.temperature.value > 0))
     return usage_error("%s: has no effect at --temperature 0", asks);
-  if (o.forced_last.values.size() > 1) return usage_error("--forced-last: expected one token id");
-  if (o.stop.size() > kMostStops) return usage_error("--stop: expected at most %u", kMostStops);
-  for (const char* s : o.stop)
+  if (o.forced_last.values.size() > 1)
+    return usage_error("%s: expected one token id", o.forced_last.given);
+  if (o.stop.values.size() > kMostStops)
+    return usage_error("%s: expected at most %u", o.stop.given, kMostStops);
+  for (const char* s : o.stop.values)
     if (s[0] == 0 || strlen(s) > kMostStopBytes)
-      return usage_error("--stop: expected 1 to %u bytes", kMostStopBytes);
+      return usage_error("%s: expected 1 to %u bytes", o.stop.given, kMostStopBytes);
   return 0;
 }
 
-bool draws(const Options& o) {
+bool draws(const SamplingOptions& o) {
   return o.temperature.given ? o.temperature.value > 0 : asks_for_draws(o) != nullptr;
 }
 
 namespace {
 
 // What the file recommends: of an encoder-decoder all but draws, with --sample draws too.
-void recommend(const Options& o, const Engine& e, phasor_generate_options* out) {
+void recommend(const SamplingOptions& o, const Engine& e, phasor_generate_options* out) {
   if (!o.sample && !e.has_source()) return;
   (void)phasor_generation_defaults(e.model, out);
   if (o.sample) return;
@@ -52,24 +53,23 @@ void recommend(const Options& o, const Engine& e, phasor_generate_options* out) 
 
 }  // namespace
 
-void room_for_generation(const Options& o, const Engine& e, phasor_limits* limits) {
+void room_for_generation(const SamplingOptions& o, const Engine& e, bool search, bool whole,
+                         phasor_limits* limits) {
   phasor_generate_options file = PHASOR_GENERATE_OPTIONS_INIT;
   recommend(o, e, &file);
   const bool edited = file.suppressed_count != 0 || file.no_repeat_ngram != 0 ||
                       file.min_new != 0 || file.repetition_penalty > 0 ||
                       file.bad_words_count != 0 || file.source_no_repeat_ngram != 0;
-  const char* edits = o.first_given(
-      {"--repeat-penalty", "--presence-penalty", "--frequency-penalty", "--no-repeat-ngram",
-       "--source-no-repeat-ngram", "--bad-words", "--min-new", "--suppress"});
-  if (o.beam == 0 && (draws(o) || edits != nullptr || edited))
-    limits->outputs |= PHASOR_WANT_SAMPLING;
+  const char* edits =
+      first_given(o.repeat_penalty, o.presence_penalty, o.frequency_penalty, o.no_repeat_ngram,
+                  o.source_no_repeat_ngram, o.bad_words, o.min_new, o.suppress);
+  if (!search && (draws(o) || edits != nullptr || edited)) limits->outputs |= PHASOR_WANT_SAMPLING;
   limits->logit_rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
-  // the replay for arrays looks at logits
-  if (!o.arrays() && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
+  if (!whole && !search && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
     greedy_room(limits, limits->logit_rows);
 }
 
-bool generate_options(const Options& o, const Engine& e, phasor_generate_options* out) {
+bool generate_options(const SamplingOptions& o, const Engine& e, phasor_generate_options* out) {
   recommend(o, e, out);
   if (draws(o) && !(out->temperature > 0)) out->temperature = 1;
   set(&out->temperature, o.temperature);
@@ -99,21 +99,21 @@ bool generate_options(const Options& o, const Engine& e, phasor_generate_options
     out->forced_last = o.forced_last.values.empty() ? nullptr : o.forced_last.values.data();
   out->end = o.end.values.data();
   out->end_count = count_of(o.end.values);
-  out->stop = o.stop.data();
-  out->stop_count = count_of(o.stop);
-  if (!o.stop.empty() && e.target.has_tokenizer == 0)
-    return data_error("--stop: the model has no tokenizer for its output"), false;
+  out->stop = o.stop.values.data();
+  out->stop_count = count_of(o.stop.values);
+  if (o.stop.given && e.target.has_tokenizer == 0)
+    return data_error("%s: the model has no tokenizer for its output", o.stop.given), false;
   const TokenIds& words = o.bad_words.values;
   for (size_t i = 0; i < words.size(); i += 1 + words[i]) {
     const uint32_t* word = words.data() + i + 1;
-    if (!known_ids("--bad-words", {word, word + words[i]}, e.target)) return false;
+    if (!known_ids(o.bad_words.given, {word, word + words[i]}, e.target)) return false;
   }
-  return known_ids("--forced-last", o.forced_last.values, e.target) &&
-         known_ids("--suppress", o.suppress.values, e.target) &&
-         known_ids("--end", o.end.values, e.target);
+  return known_ids(o.forced_last.given, o.forced_last.values, e.target) &&
+         known_ids(o.suppress.given, o.suppress.values, e.target) &&
+         known_ids(o.end.given, o.end.values, e.target);
 }
 
-uint64_t first_seed(const Options& o) {
+uint64_t first_seed(const SamplingOptions& o, bool quiet) {
   uint64_t seed = o.seed.value;
   if (!o.seed.given) {
     struct timespec t = {};
@@ -123,7 +123,7 @@ uint64_t first_seed(const Options& o) {
            static_cast<uint64_t>(getpid()) * 0xBF58476D1CE4E5B9u;
     seed >>= 32;  // short enough to be typed again
   }
-  if (!o.quiet) note("seed %" PRIu64, seed);
+  if (!quiet) note("seed %" PRIu64, seed);
   return seed;
 }
 

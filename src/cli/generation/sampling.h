@@ -1,25 +1,28 @@
 // cli: what the flags of generation ask for, for every command that generates.
 #pragma once
-#include "../engine/engine.h"
+#include "options.h"
 
 namespace cli {
 
 // 0, or 2 when a line on standard error says which flags do not go together.
-int check_generation(const Options& options);
+int check_generation(const SamplingOptions& options);
 
 // Tokens are drawn: a temperature above 0, or a flag that only a draw has a use for.
-bool draws(const Options& options);
+bool draws(const SamplingOptions& options);
 
-// What the arena needs for it: call before Engine::start.
-void room_for_generation(const Options& options, const Engine& engine, phasor_limits* limits);
+// What the arena needs for it: call before Engine::start. search: by beams; whole: somebody looks
+// at the logits themselves.
+void room_for_generation(const SamplingOptions& options, const Engine& engine, bool search,
+                         bool whole, phasor_limits* limits);
 
 // The library's options: the file's (of a decoder where --sample asks for them), then the flags'.
 // Points into `options`, which outlive it. False when a line on standard error says what is wrong
 // with an id or a stop string.
-bool generate_options(const Options& options, const Engine& engine, phasor_generate_options* out);
+bool generate_options(const SamplingOptions& options, const Engine& engine,
+                      phasor_generate_options* out);
 
-// --seed, or one that is new each time. Not --quiet: it is printed on standard error.
-uint64_t first_seed(const Options& options);
+// --seed, or one that is new each time. Not `quiet`: it is printed on standard error.
+uint64_t first_seed(const SamplingOptions& options, bool quiet);
 
 // Of draw `sample` (from 0) for a line: it depends on nothing else, so any number of draws and of
 // lines side by side gives the same.

@@ -63,7 +63,7 @@ class SideBySide {
     Line& line = one.line;
     r_.read(input, &line);
     one.entered = now();
-    const phasor_side& side = r_.e.has_source() ? r_.e.source : r_.e.target;
+    const phasor_side& side = r_.e.side_of(r_.e.input_side());
     const bool runs = line.why.empty() && known_ids(line.ids, side, &line.why) && !line.nothing;
     one.parts.resize(runs ? line.parts(r_.o.samples) : 1);
     one.parts[0].done = !runs;

@@ -25,8 +25,8 @@
 
 #include <initializer_list>
 
-#include "../io/text.h"
 #include "ending.h"
+#include "mapping.h"
 
 template class std::basic_string<char>;
 

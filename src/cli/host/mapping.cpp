@@ -39,6 +39,18 @@ bool read_bytes(int fd, unsigned char* to, size_t from, size_t end) {
   return true;
 }
 
+bool write_all(int fd, const void* data, size_t bytes) {
+  for (const char* p = static_cast<const char*>(data); bytes != 0;) {
+    const ssize_t n = write(fd, p, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
 Mapping::~Mapping() {
   stop_.store(true);
   if (reading_) pthread_join(thread_, nullptr);

@@ -15,6 +15,10 @@ double share_in_memory(void* data, size_t bytes);
 // 0 when the file has become shorter.
 bool read_bytes(int fd, unsigned char* to, size_t from, size_t end);
 
+// All of it, however often the system takes a part or is interrupted; false: the reason is in
+// errno.
+bool write_all(int fd, const void* data, size_t bytes);
+
 class Mapping {
  public:
   Mapping() = default;

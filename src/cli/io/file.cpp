@@ -58,84 +58,13 @@ bool same_time(const struct timespec& a, const struct timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-// Where a name begins in a path.
-size_t base_of(const string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == string::npos ? 0 : slash + 1;
-}
-
-// What a path, or a descriptor, leads to: a file that is there, or a name in a folder.
-struct Target {
-  const char* what;
-  const char* path;  // NULL: a standard stream
-  bool output;
-  bool known;
-  struct stat s;
-  string name;
-};
-
-// False: the system does not say; why is in errno. What is not there is an error of who opens it.
-bool find_target(Target* t) {
-  t->known = stat(t->path, &t->s) == 0;
-  if (t->known || errno != ENOENT) return t->known;
-  const string path = t->path;
-  const size_t base = base_of(path);
-  t->name = path.substr(base);
-  t->known = stat(base == 0 ? "." : path.substr(0, base).c_str(), &t->s) == 0;
-  return t->known || errno == ENOENT;
-}
-
-bool same(const Target& a, const Target& b) {
-  const bool one = a.known && b.known && a.s.st_dev == b.s.st_dev && a.s.st_ino == b.s.st_ino &&
-                   a.name == b.name;
-  return one && !S_ISCHR(a.s.st_mode);  // /dev/null may be all of them
-}
-
 }  // namespace
 
 bool file_has_changed() { return changed_file; }
 
-bool check_places(const Options& o, Command command) {
-  vector<Target> all;
-  bool found = true;
-  const auto add = [&](const char* what, const char* path, bool output) {
-    if (path == nullptr || !found) return;
-    all.push_back({what, path, output, false, {}, ""});
-    found = find_target(&all.back());
-    if (!found) data_error("%s: %s%s", path, output ? "cannot be written: " : "", strerror(errno));
-  };
-  add("the model", o.model, false);
-  add("--moments", o.moments, false);
-  add("--shortlist", o.shortlist, false);
-  add("--load-state", o.load_state, false);
-  add("OUT", command == kQuantize && !o.texts.empty() ? o.texts[0] : nullptr, true);
-  add("--logits", o.logits, true);
-  add("--hidden", o.hidden, true);
-  add("--hidden-decoder", o.hidden_decoder, true);
-  add("--attention", o.attention, true);
-  add("--npy", o.npy, true);
-  add("--save-state", o.save_state, true);
-  if (!found) return false;
-  for (const Target& t : all)
-    if (t.output && (t.path[0] == 0 || strcmp(t.path, "-") == 0))
-      return data_error("%s \"%s\": expected the name of a file (standard output has the results)",
-                        t.what, t.path),
-             false;
-  constexpr const char* kStreams[] = {"standard input", "standard output", "standard error"};
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    all.push_back({kStreams[fd], nullptr, fd != STDIN_FILENO, false, {}, ""});
-    all.back().known = fstat(fd, &all.back().s) == 0;
-    // A stream without a status: node's, in WebAssembly.
-    if (!all.back().known && errno != ENOENT)
-      return data_error("%s: %s", kStreams[fd], strerror(errno)), false;
-  }
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t k = i + 1; k < all.size() && all[i].path != nullptr; ++k)
-      if ((all[i].output || all[k].output) && same(all[i], all[k]))
-        return data_error("%s: is both %s and %s, expected a file of its own for what is written",
-                          all[i].path, all[i].what, all[k].what),
-               false;
-  return true;
+size_t base_of(const string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == string::npos ? 0 : slash + 1;
 }
 
 // ---------------------------------------------------------------- reading

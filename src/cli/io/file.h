@@ -7,7 +7,7 @@
 #include "../host/ending.h"
 #include "../host/mapping.h"
 #include "../host/memory.h"
-#include "../options/args.h"
+#include "text.h"
 
 namespace cli {
 
@@ -54,9 +54,8 @@ class ReadFile {
 // Some file that was read has changed meanwhile, so that the results are not to be trusted.
 bool file_has_changed();
 
-// False, and a line on standard error, where an output names a file that is an input, another
-// output or a standard stream.
-bool check_places(const Options& options, Command command);
+// Where a name begins in a path.
+size_t base_of(const string& path);
 
 // An output, written piece by piece. A regular file is made beside its place, under a name that
 // nobody else has, and renamed at the end. A pipe or a device that is there already is written

@@ -1,7 +1,7 @@
 // cli: `phasor run --shortlist`: a file that says which target tokens the outputs of a source may
 // have. CTranslate2's vmap, or Marian's lexical shortlist as text.
 #pragma once
-#include "../options/args.h"
+#include "text.h"
 
 namespace cli {
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../options/args.h"
+#include "../host/mapping.h"
 
 namespace cli {
 namespace {
@@ -48,18 +48,6 @@ bool is_utf8(const string& text, string* why) {
   for (size_t i = 0, length = 0; i < text.size(); i += length) {
     length = utf8_length(text.data() + i, text.size() - i);
     if (length == 0) return *why = format("invalid UTF-8 at byte %zu", i), false;
-  }
-  return true;
-}
-
-bool write_all(int fd, const void* data, size_t bytes) {
-  for (const char* p = static_cast<const char*>(data); bytes != 0;) {
-    const ssize_t n = write(fd, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<size_t>(n);
   }
   return true;
 }
@@ -170,6 +158,29 @@ string format_list(const char* pattern, va_list arguments) {
   return out;
 }
 
+int usage_error(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  say(one_line(format_list(pattern, arguments)));
+  va_end(arguments);
+  return 2;
+}
+
+int data_error(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  say(one_line(format_list(pattern, arguments)));
+  va_end(arguments);
+  return 1;
+}
+
+void note(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  say(one_line(format_list(pattern, arguments)));
+  va_end(arguments);
+}
+
 string format(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
@@ -199,6 +210,35 @@ string join(const TokenIds& ids) {
   string out;
   for (uint32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
   return out;
+}
+
+bool parse_number(const char* s, const char* end, uint64_t most, uint64_t* out) {
+  uint64_t value = 0;
+  if (s == end) return false;
+  for (; s != end; ++s) {
+    const uint64_t digit = static_cast<uint64_t>(*s - '0');
+    if (*s < '0' || *s > '9' || digit > most || value > (most - digit) / 10) return false;
+    value = value * 10 + digit;
+  }
+  *out = value;
+  return value <= most;
+}
+
+bool parse_ids(const char* text, TokenIds* ids) {
+  while (*text == ' ') ++text;
+  if (*text == 0) return true;
+  for (;;) {
+    while (*text == ' ') ++text;
+    const char* end = text;
+    while (*end >= '0' && *end <= '9') ++end;
+    uint64_t id = 0;
+    if (!parse_number(text, end, UINT32_MAX - 1, &id)) return false;
+    ids->push_back(static_cast<uint32_t>(id));
+    while (*end == ' ') ++end;
+    if (*end == 0) return true;
+    if (*end != ',') return false;
+    text = end + 1;
+  }
 }
 
 }  // namespace cli

@@ -28,10 +28,6 @@ size_t utf8_length(const char* s, size_t bytes);
 // Whether all of it is UTF-8; else *why names the place of the first byte that is not.
 bool is_utf8(const string& text, string* why);
 
-// All of it, however often the system takes a part or is interrupted; false: the reason is in
-// errno.
-bool write_all(int fd, const void* data, size_t bytes);
-
 // Lines of standard input, without "\n" or "\r\n", and without a byte-order mark before the first.
 class LineReader {
  public:
@@ -67,6 +63,12 @@ bool output_failed();
 // "phasor: TEXT" on standard error, in one piece.
 void say(const string& text);
 
+// The same as printf does it, and as one line. Returns 2 (the command line is wrong), 1 (the model
+// or the data is bad) or nothing.
+__attribute__((format(printf, 1, 2))) int usage_error(const char* pattern, ...);
+__attribute__((format(printf, 1, 2))) int data_error(const char* pattern, ...);
+__attribute__((format(printf, 1, 2))) void note(const char* pattern, ...);
+
 // How far it is: a line on standard error where that is a terminal and standard output is none. The
 // next one is written over it, and it goes before anything else is said; an empty one takes it
 // away.
@@ -86,5 +88,10 @@ const char* plural(uint64_t count);  // "s", or "" of one
 
 // "1,2,3"
 string join(const TokenIds& ids);
+// The ids of such a text, of an empty one none. False when it is not that.
+bool parse_ids(const char* text, TokenIds* ids);
+
+// Digits only, no larger than `most`; else false.
+bool parse_number(const char* s, const char* end, uint64_t most, uint64_t* out);
 
 }  // namespace cli

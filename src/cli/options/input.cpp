@@ -4,28 +4,28 @@
 
 namespace cli {
 
-size_t longest_argument(const Options& options) {
+size_t longest_argument(const CommandLine& line) {
   size_t longest = 0;
-  for (const char* text : options.texts)
+  for (const char* text : line.texts)
     if (strlen(text) > longest) longest = strlen(text);
   return longest;
 }
 
 bool Inputs::next(Input* input) {
   *input = Input();
-  if (options_.embeddings != nullptr) {
-    input->where = "--embeddings";
-    return input->is_ids = given_++ == 0;
+  if (other_ != nullptr) {
+    input->where = other_;
+    return input->is_ids = next_++ == 0;
   }
-  input->is_ids = options_.ids.given;
+  input->is_ids = given_.ids.given != nullptr;
   if (from_input()) return read(input);
-  const size_t i = given_++;
-  if (i >= (input->is_ids ? 1 : options_.texts.size())) return false;
-  input->where = input->is_ids ? "--ids" : format("argument %zu", i + 1);
+  const size_t i = next_++;
+  if (i >= (input->is_ids ? 1 : given_.texts.size())) return false;
+  input->where = input->is_ids ? given_.ids.given : format("argument %zu", i + 1);
   if (input->is_ids)
-    input->ids = options_.ids.values;
+    input->ids = given_.ids.values;
   else
-    input->text = options_.texts[i];
+    input->text = given_.texts[i];
   return true;
 }
 

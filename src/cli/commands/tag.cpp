@@ -1,0 +1,77 @@
+// cli: `phasor tag`: what the labels of tokens name.
+#include "../encoding/encoder.h"
+#include "commands.h"
+
+namespace cli {
+namespace {
+
+struct TagOptions : EncoderOptions {
+  FlagGroups flags() { return {{"Input", {&truncate}}, output({}), memory()}; }
+};
+
+// Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
+// pipeline): B- begins a new one, O is none.
+class Tag final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 ||
+                   output_.query_length != 0
+               ? "labels no tokens: it is no classifier of them"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return kRows; }
+
+  struct Entity {
+    string label;  // without B- or I-
+    Span span;
+    double score;  // of all tokens
+    uint32_t tokens;
+  };
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    size_t first = 0;
+    vector<Span> spans;
+    vector<Entity> found;
+    if (!places(text, &first, &spans, why)) return false;
+    const auto take = [&](uint32_t place, const float* row) {
+      if (place < first || place >= first + spans.size()) return;
+      const Scored top = best(class_scores(output_, row), 1)[0];
+      const string name = label(top.index), mark = name.substr(0, 2);
+      const bool marked = mark == "B-" || mark == "I-";
+      const string plain = marked ? name.substr(2) : name;
+      const Span& span = spans[place - first];
+      if (found.empty() || found.back().label != plain || mark == "B-")
+        found.push_back({plain, span, 0, 0});
+      found.back().span.end = span.end;
+      found.back().score += top.score;
+      ++found.back().tokens;
+    };
+    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
+    string lines;
+    Json json;
+    json.open('{').add("line", number_).open("entities", '[');
+    for (const Entity& one : found) {
+      if (one.label == "O") continue;
+      const double score = one.score / one.tokens;
+      const string place = stretch(text.given, one.span, &json);
+      json.add("label", one.label).add("score", score).close('}');
+      lines += one.label + format("\t%.6f\t", score) + place + "\n";
+    }
+    return print(lines, json.close(']').close('}'));
+  }
+};
+
+int tag(const TagOptions& options) { return Tag(options).run(); }
+
+}  // namespace
+
+const Command tag_command = command<TagOptions, tag>(
+    "tag", "MODEL [TEXT...]", "what the labels of tokens name: label, score, place and text",
+    "A line for each stretch of tokens of one label: label, score, first character, the one behind "
+    "the last, text; an empty line after each text.",
+    Takes::texts, kHasOutputs);
+
+}  // namespace cli

@@ -1,0 +1,73 @@
+// cli: a command: its words for the help, and its function with the struct of its options.
+#pragma once
+#include "flag.h"
+
+namespace cli {
+
+// What all commands have of the command line, and flags that most of them take.
+struct CommandLine {
+  const char* model = nullptr;
+  vector<const char*> texts;
+  InputIds ids{"--ids IDS",
+               "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"};
+  Switch pair{"--pair", "each text is two, with a tab between them"};
+  Switch json{"--json", "results and figures as JSON"};
+  Switch quiet{"--quiet",
+               "no figures on standard error; verify: only the verdict; quantize: nothing"};
+  Switch print_ids{"--print-ids", "the output's token ids, separated by commas, in place of text"};
+  Switch help{"--help", "this text"};
+};
+
+// What may follow MODEL.
+enum class Takes { nothing, texts, output };
+
+struct Command {
+  const char* name;
+  const char* arguments;
+  const char* summary;
+  const char* more;  // of its own help
+  Takes takes;
+  // Returns the exit status: 0 done, 1 the model or the data is bad, 2 the command line. NULL: the
+  // command is not in this build.
+  int (*run)(const Command& command, int argc, char** argv);
+  bool (*has)(const string& flag);
+};
+
+// The whole program's, in the order of its help; NULL is last.
+extern const Command* const kCommands[];
+
+// The flag of that name, or NULL.
+Flag* find(const FlagGroups& groups, const string& name);
+
+// Reads what stands after the command. 0, or 2 after a line on standard error.
+int parse(const Command& command, const FlagGroups& groups, CommandLine* line, int argc,
+          char** argv);
+
+// The same, and what goes before the command's function: its help is printed, files that are
+// written have places of their own. False: it is over, with *status.
+bool begin(const Command& command, const FlagGroups& groups, CommandLine* line, int argc,
+           char** argv, int* status);
+
+// Command::run of a function.
+template <class Options, int (*Function)(const Options&)>
+int run_with(const Command& self, int argc, char** argv) {
+  Options options;
+  int status = 0;
+  return begin(self, options.flags(), &options, argc, argv, &status) ? Function(options) : status;
+}
+
+// A command whose options are that struct: a CommandLine whose flags() are in the order of the
+// help.
+template <class Options, int (*Function)(const Options&)>
+constexpr Command command(const char* name, const char* arguments, const char* summary,
+                          const char* more, Takes takes, bool in_build = true) {
+  return {name,
+          arguments,
+          summary,
+          more,
+          takes,
+          in_build ? &run_with<Options, Function> : nullptr,
+          [](const string& flag) { return find(Options().flags(), flag) != nullptr; }};
+}
+
+}  // namespace cli
