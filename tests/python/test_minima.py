@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from random_models import lm, write_random
 
 from phasor.format import layout as L
 from phasor.format import minima
 from phasor.format import tensors as R
-from phasor.reference.forward import Reference, round_activations
+from phasor.reference.forward import Reference
+from phasor.reference.functions import round_activations
+from random_models import lm, write_random
 
 
 def random(rows: int, cols: int) -> np.ndarray:

@@ -12,7 +12,8 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.moments import Moments
-from phasor.reference.forward import Reference, layer_norm, rms_norm
+from phasor.reference.forward import Reference
+from phasor.reference.functions import layer_norm, rms_norm
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 IDS = [1, 5, 9, 3, 17, 22, 8]

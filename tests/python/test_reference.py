@@ -12,6 +12,7 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.reference import forward as reference
+from phasor.reference import functions
 from phasor.reference.forward import Reference
 from random_models import lm, model_of
 
@@ -60,7 +61,7 @@ def test_rounded_activations_by_hand():
     x[0, :3] = [127.0, 0.5, -1.5]
     x[0, 32] = -0.25
     x[1] = 2.0**-81
-    y = reference.round_activations(x)
+    y = functions.round_activations(x)
     scale = float(np.float32(1) / np.float32(127)) * 127
     assert y[0, :3].tolist() == [127 * scale, 0, -2 * scale]
     assert y[0, 32] == pytest.approx(-0.25, rel=1e-7) and not y[1].any()
@@ -69,7 +70,7 @@ def test_rounded_activations_by_hand():
 def test_q8_is_the_rounded_product(tmp_path):
     model = model_of(tmp_path, lm(), L.Q8)
     x = np.random.default_rng(0).normal(size=(3, 24))
-    want = reference.round_activations(x) @ model.tensor(R.DECODER, 0, R.FFN_IN).T
+    want = functions.round_activations(x) @ model.tensor(R.DECODER, 0, R.FFN_IN).T
     assert np.array_equal(model.linear(x, R.DECODER, 0, R.FFN_IN), want)
     exact = Reference(model.file, emulate=False)
     assert np.array_equal(
@@ -132,14 +133,14 @@ def test_rotary_depends_on_the_distance_only(halves):
     def score(a, b):
         return float(
             (
-                reference.rotate(q, inv, np.array([a]), halves)
-                * reference.rotate(k, inv, np.array([b]), halves)
+                functions.rotate(q, inv, np.array([a]), halves)
+                * functions.rotate(k, inv, np.array([b]), halves)
             ).sum()
         )
 
     assert score(5, 2) == pytest.approx(score(105, 102), rel=1e-12)
     assert abs(score(5, 2) - score(5, 3)) > 1e-6
-    assert np.array_equal(reference.rotate(q, inv, np.array([9]), halves)[..., 6:], q[..., 6:])
+    assert np.array_equal(functions.rotate(q, inv, np.array([9]), halves)[..., 6:], q[..., 6:])
 
 
 def test_rotary_in_a_model_and_a_window(tmp_path):
@@ -153,26 +154,26 @@ def test_rotary_in_a_model_and_a_window(tmp_path):
 def test_activations_and_norms():
     x = np.linspace(-9, 9, 1001)
     assert np.allclose(
-        reference.ACTIVATIONS[D.GELU_ERF](x), reference.ACTIVATIONS[D.GELU_TANH](x), atol=5e-4
+        functions.ACTIVATIONS[D.GELU_ERF](x), functions.ACTIVATIONS[D.GELU_TANH](x), atol=5e-4
     )
-    assert np.allclose(reference.ACTIVATIONS[D.SILU](x), x / (1 + np.exp(-x)))
-    assert np.array_equal(reference.ACTIVATIONS[D.RELU](x), np.where(x > 0, x, 0))
-    y = reference.layer_norm(x[None], np.float64(1), None, 0.0)
+    assert np.allclose(functions.ACTIVATIONS[D.SILU](x), x / (1 + np.exp(-x)))
+    assert np.array_equal(functions.ACTIVATIONS[D.RELU](x), np.where(x > 0, x, 0))
+    y = functions.layer_norm(x[None], np.float64(1), None, 0.0)
     assert abs(y.mean()) < 1e-12 and y.std() == pytest.approx(1)
-    assert (reference.rms_norm(x[None], np.float64(1), None, 0.0) ** 2).mean() == pytest.approx(1)
+    assert (functions.rms_norm(x[None], np.float64(1), None, 0.0) ** 2).mean() == pytest.approx(1)
 
 
 def test_softmax_without_keys_is_zero():
-    assert not reference.softmax(np.full((2, 3), -np.inf)).any()
-    assert reference.softmax(np.array([[0.0, -np.inf, 0.0]])).tolist() == [[0.5, 0, 0.5]]
+    assert not functions.softmax(np.full((2, 3), -np.inf)).any()
+    assert functions.softmax(np.array([[0.0, -np.inf, 0.0]])).tolist() == [[0.5, 0, 0.5]]
 
 
 def test_sinusoids():
     inv = np.array([1.0, 0.5])
-    table = reference.sinusoid(inv, np.arange(3), D.INTERLEAVED)
+    table = functions.sinusoid(inv, np.arange(3), D.INTERLEAVED)
     assert np.allclose(table[2], [math.sin(2), math.cos(2), math.sin(1), math.cos(1)])
     assert np.allclose(
-        reference.sinusoid(inv, np.arange(3), D.HALVES)[2],
+        functions.sinusoid(inv, np.arange(3), D.HALVES)[2],
         [math.sin(2), math.sin(1), math.cos(2), math.cos(1)],
     )
 

@@ -13,6 +13,7 @@ from phasor.format import file as F
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.reference import forward as reference
+from phasor.reference import functions
 from phasor.reference.forward import Reference
 from random_models import encoder, lm, model_of, translator, write_random
 
@@ -154,7 +155,7 @@ def test_cross_attention_written_out(tmp_path, score):
                 for j in range(5)
             ]
             out[i, head * 5 :][:5] = (
-                reference.softmax(np.array(scores) * np.float64(np.float32(0.7))) @ v
+                functions.softmax(np.array(scores) * np.float64(np.float32(0.7))) @ v
             )
     want = out @ model.tensor(R.DECODER, 0, R.CROSS_OUT).T
     assert np.allclose(model.cross_attention(h, memory, model.d["kinds"][1], 0), want, rtol=1e-11)
@@ -198,17 +199,17 @@ def test_greedy_stops_where_the_table_ends(tmp_path):
 )
 def test_what_is_no_position(positions, rows, message):
     with pytest.raises(PhasorError, match=message):
-        reference.check_positions(np.array(positions), rows)
+        functions.check_positions(np.array(positions), rows)
     if rows == 0:
         with pytest.raises(PhasorError, match=message):
-            reference.sinusoid(np.ones(2), np.array(positions), D.HALVES)
+            functions.sinusoid(np.ones(2), np.array(positions), D.HALVES)
         with pytest.raises(PhasorError, match=message):
-            reference.rotate(
+            functions.rotate(
                 np.ones((len(positions), 1, 4)), np.ones(2), np.array(positions), False
             )
     else:
         with pytest.raises(PhasorError, match=message):
-            reference.learned(np.ones((rows, 2)), np.array(positions))
+            functions.learned(np.ones((rows, 2)), np.array(positions))
 
 
 def test_frequencies():
@@ -296,7 +297,7 @@ def head_by_hand(model: Reference, rows: np.ndarray) -> np.ndarray:
     rows = np.tanh(
         rows @ model.tensor(R.OUTPUT, 0, R.HEAD).T + model.tensor(R.OUTPUT, 0, R.HEAD + 1)
     )
-    return reference.layer_norm(
+    return functions.layer_norm(
         rows,
         model.tensor(R.OUTPUT, 0, R.HEAD_NORM),
         model.tensor(R.OUTPUT, 0, R.HEAD_NORM + 1),

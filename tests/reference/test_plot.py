@@ -8,7 +8,7 @@ import pytest
 from phasor import plot
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.reference.forward import sinusoid
+from phasor.reference.functions import sinusoid
 
 ROOT = Path(__file__).resolve().parents[2]
 TRANSLATOR = ROOT / "tests/golden/models/tiny-d2l-f32.phasor"

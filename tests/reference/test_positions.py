@@ -13,7 +13,7 @@ from phasor import positions
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import VECTOR
-from phasor.reference import forward as reference
+from phasor.reference import functions
 from phasor.reference.forward import Reference
 from random_models import write_random
 
@@ -154,7 +154,7 @@ def test_tables_of_sinusoids(halves):
     want = sinusoid(torch.from_numpy(inv_freq), 50, halves).numpy()
     assert (
         np.abs(
-            reference.sinusoid(inv_freq, np.arange(50), D.HALVES if halves else D.INTERLEAVED)
+            functions.sinusoid(inv_freq, np.arange(50), D.HALVES if halves else D.INTERLEAVED)
             - want
         ).max()
         <= 1e-15
@@ -176,7 +176,7 @@ def test_rotary_as_complex_numbers(halves):
     )
     want = x.copy()
     want[..., first], want[..., second] = turned.real, turned.imag
-    assert np.abs(reference.rotate(x, inv_freq, np.arange(count), halves) - want).max() <= 1e-14
+    assert np.abs(functions.rotate(x, inv_freq, np.arange(count), halves) - want).max() <= 1e-14
     matrix = torch.stack(
         [rotation(torch.from_numpy(inv_freq), m, 13, halves) for m in range(count)]
     ).numpy()

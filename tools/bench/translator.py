@@ -40,7 +40,7 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile, Weights, write_model
 from phasor.format.layout import PhasorError
-from phasor.reference.forward import sinusoid
+from phasor.reference.functions import sinusoid
 
 PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4

@@ -19,7 +19,8 @@ import numpy as np
 
 from phasor.entry import front_door
 from phasor.format.file import PhasorFile
-from phasor.reference.forward import Array, Reference, parse_ids, start_token
+from phasor.reference.forward import Reference, parse_ids, start_token
+from phasor.reference.functions import Array
 
 EARLY = ("no", "yes", "never")
 

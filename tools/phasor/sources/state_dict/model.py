@@ -20,7 +20,7 @@ from phasor.files import fits
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
-from phasor.reference.forward import sinusoid
+from phasor.reference.functions import sinusoid
 from phasor.sources.state_dict.description import CHOICES, Description, scale_of
 from phasor.values import words
 

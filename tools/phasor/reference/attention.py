@@ -1,0 +1,245 @@
+"""The tensors of a file as the forward pass reads them, and attention with all that adds to its
+scores: Reference (forward.py) without the stack."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
+from phasor.reference.functions import (
+    CACHES,
+    NORMS,
+    Array,
+    rotate,
+    round_activations,
+    softmax,
+)
+
+# A larger model is dequantized tensor by tensor each time: slower, and never whole in memory.
+_KEPT_VALUES = 1 << 26
+
+
+class Terms(NamedTuple):
+    """What positions and an additive score bring to an attention of T queries over S keys; None
+    where there is nothing."""
+
+    keys: Array | None = None  # (T, S, w) relative keys
+    values: Array | None = None  # (T, S, w) relative values
+    bias: Array | None = None  # (H, T, S)
+    additive: Array | None = None  # (H, w)
+    key_query: bool = False  # k·a too
+    three_way: bool = False  # (q ∘ k)·a in place of q·k
+    # Tables a and b of each head, (H, w, E), and the entry of each pair, (T, S).
+    disentangled: tuple[Array, Array, Array] | None = None
+    seen: Array | None = None  # (T, S) bool: the keys that each query sees
+
+
+class Weights:
+    """What the layers of one file compute from its tensors."""
+
+    def __init__(
+        self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64, cache: str = "f32"
+    ) -> None:
+        self.file, self.emulate = file, emulate
+        self.dtype, self.cached = np.dtype(dtype), CACHES[cache]
+        self.d = file.descriptor
+        self.seen = 0  # keys of an encoder that all see, 0: all of them
+        self._weights: dict[int, Array] = {}
+        self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
+
+    def tensor(self, stack: int, weights: int, role: int) -> Array | None:
+        """A tensor as stored, or None when the model has none."""
+        key = stack << 24 | weights << 8 | role
+        if key not in self.file.entries:
+            return None
+        value = self._weights.get(key)
+        if value is None:
+            value = self.file.weights(key)
+            if not (role == R.SINUSOID and stack in (R.SOURCE, R.TARGET)):
+                value = value.astype(self.dtype, copy=False)
+            if self._keep:
+                self._weights[key] = value
+        return value
+
+    def scaled(self, x: Array, stack: int, weights: int, role: int) -> Array:
+        """What a matrix reads of x: x itself, or times the block's input scale."""
+        if stack not in (R.ENCODER, R.DECODER) or role not in R.INPUT_SCALES:
+            return x
+        scale = self.tensor(stack, weights, R.INPUT_SCALES[role])
+        return x if scale is None else x * scale
+
+    def linear(self, x: Array, stack: int, weights: int, role: int) -> Array:
+        """x (T, K) · Wᵀ + b -> (T, N)."""
+        x = self.scaled(x, stack, weights, role)
+        y, bias = self.product(x, stack, weights, role), self.tensor(stack, weights, role + 1)
+        return y if bias is None else y + bias
+
+    def product(self, x: Array, stack: int, weights: int, role: int) -> Array:
+        """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantized."""
+        key = stack << 24 | weights << 8 | role
+        kind = self.file.entries[key].type
+        if self.emulate and kind in L.QUANTIZED:
+            x = round_activations(x, kind)
+        return x @ self.tensor(stack, weights, role).T
+
+    def norm(self, x: Array, kind: int, eps: float, stack: int, weights: int, role: int) -> Array:
+        """The norm with these tensors; x itself where the model has none."""
+        weight = self.tensor(stack, weights, role)
+        if weight is None:
+            return x
+        return NORMS[kind](x, weight, self.tensor(stack, weights, role + 1), eps)
+
+
+class Attention(Weights):
+    """The sub-layers that attend."""
+
+    def attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        scale: float,
+        cap: float,
+        terms: Terms,
+    ) -> Array:
+        """Section 3.2.1. q (T, H, w), k and v (S, KV, w) -> (T, H·w)."""
+        group = q.shape[1] // k.shape[1]  # query heads that share a key head
+        k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+        if terms.additive is not None:  # Bahdanau et al. 2015: v·tanh(q + k)
+            scores = np.einsum(
+                "htsw,hw->hts",
+                np.tanh(q.transpose(1, 0, 2)[:, :, None] + k.transpose(1, 0, 2)[:, None]),
+                terms.additive,
+            )
+        elif terms.three_way:  # Huang et al. 2020, method 3
+            scores = np.einsum("thw,shw,tsw->hts", q, k, terms.keys, optimize=True)
+        else:
+            scores = np.einsum("thw,shw->hts", q, k)
+            if terms.keys is not None:  # Shaw et al. 2018, equation 4
+                scores = scores + np.einsum("thw,tsw->hts", q, terms.keys)
+            if terms.key_query:  # Huang et al. 2020, method 4
+                scores = scores + np.einsum("shw,tsw->hts", k, terms.keys)
+            if terms.disentangled is not None:  # He et al. 2021, equation 2
+                a, b, entry = terms.disentangled
+                rows, columns = np.indices(entry.shape)
+                scores = scores + np.einsum("thw,hwe->hte", q, a)[:, rows, entry]
+                scores = scores + np.einsum("shw,hwe->hse", k, b)[:, columns, entry]
+        scores = scores * self.dtype.type(scale)
+        if terms.bias is not None:
+            scores = scores + terms.bias
+        if cap:
+            scores = cap * np.tanh(scores / self.dtype.type(cap))
+        if terms.seen is not None:
+            scores = np.where(terms.seen, scores, -np.inf)
+        weights = softmax(scores)
+        mixed = np.einsum("hts,shw->thw", weights, v)
+        if terms.values is not None:  # Shaw et al. 2018, equation 3
+            mixed = mixed + np.einsum("hts,tsw->thw", weights, terms.values)
+        return mixed.reshape(q.shape[0], -1)
+
+    def terms(self, kind: dict, index: int, stack: int, weights: int, count: int) -> Terms:
+        """What positions add to the scores and the values of `count` queries and keys."""
+        position, at = kind["position"], np.arange(count)
+        distance = at[None, :] - at[:, None]  # key − query
+        additive = self.tensor(stack, weights, R.SCORE)
+        if additive is not None:
+            additive = additive.reshape(kind["heads"], kind["head_width"])
+        if position == D.ALIBI:  # Press et al. 2022
+            return Terms(
+                additive=additive,
+                bias=-np.abs(distance).astype(self.dtype)
+                * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None],
+            )
+        if position not in (*D.RELATIVE_KEYS, D.T5_BIAS):
+            return Terms(additive=additive)
+        if position in D.BOUNDED and count > kind["max_distance"]:
+            raise PhasorError(
+                f"{count} positions, kind{index}'s table of distances ends at "
+                f"{kind['max_distance']}"
+            )
+        entry = np.clip(distance, -D.reach(kind), D.reach(kind)) + D.reach(kind)
+        if position == D.T5_BIAS:
+            return Terms(additive=additive, bias=self.tensor(R.KINDS, index, R.T5_BIAS)[:, entry])
+        values = self.tensor(stack, weights, R.RELATIVE_VALUES)
+        if position == D.DISENTANGLED:
+            a, b = (
+                self.tensor(stack, weights, role).reshape(kind["heads"], kind["head_width"], -1)
+                for role in (R.RELATIVE_KEYS, R.RELATIVE_QUERIES)
+            )
+            return Terms(disentangled=(a, b, entry))
+        return Terms(
+            keys=self.tensor(stack, weights, R.RELATIVE_KEYS).T[entry],
+            values=None if values is None else values[entry],
+            key_query=position == D.RELATIVE_KEY_QUERY,
+            three_way=position == D.THREE_WAY,
+        )
+
+    def self_attention(self, h: Array, kind: dict, index: int, stack: int, weights: int) -> Array:
+        heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
+        fused = self.linear(h, stack, weights, R.QKV)
+        if kind["separate_v"]:
+            fused = np.concatenate([fused, self.linear(h, stack, weights, R.V)], axis=1)
+        if kind["qkv_clip"]:
+            most = self.dtype.type(kind["qkv_clip"])
+            fused = np.clip(fused, -most, most)
+        q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
+        first = kind["qk_norm_place"] == D.NORM_FIRST
+        if kind["qk_norm"] and first:
+            q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
+            k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
+        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
+        at = np.arange(count)
+        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
+            q, k = (
+                rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"])
+                for x in (q, k)
+            )
+        if kind["qk_norm"] and not first:
+            q, k = (
+                self.qk_norm(x.reshape(count, -1), kind, stack, weights, role).reshape(x.shape)
+                for x, role in ((q, R.Q_NORM), (k, R.K_NORM))
+            )
+        distance, seen = at[None, :] - at[:, None], None  # key − query
+        if stack == R.DECODER:
+            k, v = self.cached(k), self.cached(v)
+        if stack == R.DECODER or kind["causal"]:
+            seen = distance <= 0
+            if kind["window"]:
+                seen &= distance > -kind["window"]
+        elif kind["window"]:
+            seen = np.abs(distance) <= kind["window"] // 2
+        if self.seen:
+            seen = (at < self.seen)[None, :] & (True if seen is None else seen)
+        terms = self.terms(kind, index, stack, weights, count)._replace(seen=seen)
+        mixed = self.attention(q, k, v, kind["scale"], kind["cap"], terms)
+        return self.linear(mixed, stack, weights, R.ATTENTION_OUT)
+
+    def qk_norm(self, x: Array, kind: dict, stack: int, weights: int, role: int) -> Array:
+        """x (T, H·w), normalized head by head (the heads share their weights, or have each their
+        own) or all heads at once."""
+        if kind["qk_norm_over"] == D.ALL_HEADS:
+            return self.norm(x, kind["qk_norm"], kind["norm_eps"], stack, weights, role)
+        heads = x.reshape(len(x), -1, kind["head_width"])
+        own = kind["qk_norm_over"] == D.OWN_HEAD
+        shape = heads.shape[1:] if own else heads.shape[2:]
+        weight, bias = self.tensor(stack, weights, role), self.tensor(stack, weights, role + 1)
+        bias = None if bias is None else bias.reshape(shape)
+        y = NORMS[kind["qk_norm"]](heads, weight.reshape(shape), bias, kind["norm_eps"])
+        return y.reshape(x.shape)
+
+    def cross_attention(self, h: Array, memory: Array, kind: dict, weights: int) -> Array:
+        heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
+        q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
+        k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
+        additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
+        terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
+        k, v = (self.cached(x.reshape(-1, kv, w)) for x in (k, v))
+        mixed = self.attention(q, k, v, kind["cross_scale"], kind["cap"], terms)
+        return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
