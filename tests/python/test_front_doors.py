@@ -94,7 +94,7 @@ _TRUSTED = {
 _JSON = (
     "phasor/files.py",
     "phasor/values.py",
-    "phasor/vectors.py",
+    "phasor/replay.py",
     "bench/quality.py",
     "bench/common.py",
     "bench/page.py",

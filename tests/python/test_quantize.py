@@ -24,6 +24,7 @@ from phasor.format.file import (
     write_model,
 )
 from phasor.moments import Moments
+from phasor.replay import finished
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
@@ -75,7 +76,7 @@ def converted(
             moments=None if moments is None else Moments(given.descriptor, moments),
         )
         file.flush()
-        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from phasor import replay
 from phasor import vectors as V
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
@@ -34,7 +35,7 @@ def made(request, tmp_path):
 def test_a_right_run_is_told_by_what_rounding_can_do(made):
     path, inputs, impossible, usual = made
     with open(path, "r+b") as stream:
-        section, found = V._agreed(stream, impossible, inputs, PROGRAM)
+        section, found = replay._agreed(stream, impossible, inputs, PROGRAM)
     descriptor = PhasorFile(path).descriptor
     tolerance = V.read(section, descriptor).tolerance
     worst = max(found.worst("worst_logit"), found.worst("worst_residual"))
@@ -55,4 +56,4 @@ def test_a_wrong_run_is_refused_all_the_same(made):
     share = 0.8 if V.quantized(PhasorFile(path)) else 1e-3
     struct.pack_into("<f", wrong, at, value + share * float(vector.range[-1]))
     with open(path, "r+b") as stream, pytest.raises(PhasorError, match="differs by"):
-        V._agreed(stream, bytes(wrong), inputs, PROGRAM)
+        replay._agreed(stream, bytes(wrong), inputs, PROGRAM)

@@ -21,6 +21,7 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import VECTORS, Rounding, replace_section, write_model
 from phasor.moments import Moments
+from phasor.replay import finished
 from phasor.smoothing import Smoothed
 
 # Weights of a model by those of its source; padding and tables of a small one.
@@ -111,12 +112,12 @@ def convert(
                 model.type_of,
                 {**sections, VECTORS: section},
                 step,
-                None if moments is None else Moments(stored, moments),
+                moments=None if moments is None else Moments(stored, moments),
             )
         finally:
             close()
         file.flush()
-        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
     return rounding
 
 

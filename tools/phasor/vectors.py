@@ -4,21 +4,17 @@ numpy only."""
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import struct
-from pathlib import Path
-from typing import BinaryIO, Callable, NamedTuple, Sequence, Union
+from typing import Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
-from phasor import scratch
 from phasor.format import descriptor as D
-from phasor.format.file import VECTORS, PhasorFile, Quantized, replace_section
+from phasor.format.file import PhasorFile, Quantized
 from phasor.format.file import Weights as Stored
 from phasor.format.layout import (
     F32,
-    F64,
     PANEL16,
     QUANTIZED,
     PhasorError,
@@ -27,7 +23,6 @@ from phasor.format.layout import (
     round_up,
 )
 from phasor.format.tensors import Slot, slots
-from phasor.program import ProgramFailed, run
 from phasor.reference.forward import Reference, Trace
 
 SAMPLES = 16
@@ -453,92 +448,3 @@ def _read(section: bytes, descriptor: dict) -> Section:
     if at != len(section):
         raise PhasorError(f"test vectors: {len(section) - at} bytes are left over")
     return Section(numerics, tolerance, author, vectors)
-
-
-# ---- Hashes of phasor's own logits
-
-_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
-
-
-class Replay(NamedTuple):
-    """What `phasor verify` says of a file's vectors."""
-
-    vectors: list[dict]
-    numerics: int
-
-    @property
-    def hashes(self) -> list[int]:
-        return [int(vector["hash"], 16) for vector in self.vectors]
-
-    def worst(self, name: str) -> float:
-        return max(vector[name] for vector in self.vectors)
-
-
-class Disagrees(PhasorError):
-    """The program gives something else than a test vector."""
-
-
-def replay(program: Path, path: Path, count: int) -> Replay:
-    """Disagrees where a vector does; PhasorError for all else that goes wrong."""
-    failed = None
-    with scratch.folder() as folder:
-        try:
-            printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
-        except ProgramFailed as error:
-            failed, printed = error, error.printed
-    try:
-        result = json.loads(printed)
-        found = Replay(result["vectors"], int(result["numerics"]))
-        if len(found.hashes) != count:
-            raise ValueError
-        differs = failed and any(vector["status"] != "ok" for vector in found.vectors)
-    except (ValueError, KeyError, TypeError) as error:
-        raise failed or PhasorError(
-            f"{program} verify --json printed something else than {count} vectors with a hash"
-        ) from error
-    if failed:
-        raise Disagrees(str(failed)) if differs else failed
-    return found
-
-
-def _agreed(
-    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path
-) -> tuple[bytes, Replay]:
-    """The program's run of these vectors. Where it does not agree, a model whose values cancel is
-    told from a wrong program by what rounding can do to it: that is the tolerance then."""
-    path = Path(stream.name).absolute()
-    replace_section(stream, VECTORS, section)
-    try:
-        return section, replay(phasor, path, len(inputs))
-    except Disagrees:
-        file = PhasorFile(path)
-        moved = 8 * min(moved_by_rounding(file, inputs), MOST_IN_FLOAT32)
-        if moved <= read(section, file.descriptor).tolerance:
-            raise
-    section = with_tolerance(section, moved)
-    replace_section(stream, VECTORS, section)
-    return section, replay(phasor, path, len(inputs))
-
-
-def finished(
-    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path | None
-) -> bytes:
-    """The test vectors with the tolerance of the file's types, and with hashes where there is a
-    phasor program. `section` is that of the exact weights."""
-    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
-    exact = all(entry.type in (F32, F64) for entry in file.entries.values())
-    if phasor is None:
-        measured = None if exact else measured_tolerance(section, file, inputs)
-        return section if exact else with_tolerance(section, measured)
-    if exact:
-        section, found = _agreed(stream, section, inputs, phasor)
-    else:
-        # The program must agree with float64 on the weights as they are stored; then it says how
-        # far these are from the exact ones.
-        usual = read(section, file.descriptor)
-        _agreed(stream, build(file, inputs, STEP, author=usual.author), inputs, phasor)
-        replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
-        found = replay(phasor, path, len(inputs))
-        worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))
-        section = with_tolerance(section, tolerance_of(usual.tolerance, *worst))
-    return with_hashes(section, file.descriptor, found.hashes, found.numerics)

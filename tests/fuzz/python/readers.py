@@ -18,7 +18,7 @@ READERS = {
     "shards": ("checkpoints/checkpoint.py",),
     "torch-zip": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
     "torch-legacy": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
-    "gguf": ("sources/gguf/container.py", "sources/gguf/architectures.py"),
+    "gguf": ("sources/gguf/container.py", "sources/gguf/decoder.py"),
     "gguf-tokenizer": ("sources/gguf/tokenizer.py", "tokenizers/pieces.py"),
     "llama2c": ("sources/llama2c/model.py",),
     "moments": ("moments.py",),

@@ -72,7 +72,7 @@ def rotary(
     kind, scaling = _checked(scaling)
     try:
         with np.errstate(all="ignore"):  # what is no number is found below
-            made = _computed(kind, scaling, width, base, trained, context, extended)
+            made = _computed(kind, scaling, width, base, (trained, context, extended))
     except (ArithmeticError, ValueError) as error:
         raise PhasorError(f"rope_scaling: {kind}: its numbers make no frequencies") from error
     if not np.isfinite(made.inv_freq).all() or not math.isfinite(made.factor):
@@ -85,10 +85,9 @@ def _computed(
     scaling: dict[str, Any],
     width: int,
     base: float,
-    trained: int,
-    context: int,
-    extended: int,
+    lengths: tuple[int, int, int],
 ) -> Rotary:
+    trained, context, extended = lengths
     exponents = np.arange(0, width, 2).astype(_F) / _F(width)
     plain = _F(1) / float32_powers(base, exponents)
     if kind == "default":

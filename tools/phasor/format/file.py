@@ -197,7 +197,17 @@ def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) 
     for slot, kind in wanted:
         size = L.tensor_bytes(kind, slot.layout, slot.rows, slot.cols, slot.panels)
         entries.append(
-            Entry(slot.key, kind, slot.layout, at, size, slot.rows, slot.cols, slot.panels, 0)
+            Entry(
+                slot.key,
+                kind,
+                slot.layout,
+                at,
+                size,
+                rows=slot.rows,
+                cols=slot.cols,
+                panels=slot.panels,
+                crc=0,
+            )
         )
         end = at + size
         at = round_up(end, ALIGNMENT)
@@ -507,7 +517,9 @@ class PhasorFile:
                     f"{L.tensor_bytes(type_, layout, rows, cols, panels)}"
                 )
             out[key], last, end = (
-                Entry(key, type_, layout, offset, nbytes, rows, cols, panels, crc),
+                Entry(
+                    key, type_, layout, offset, nbytes, rows=rows, cols=cols, panels=panels, crc=crc
+                ),
                 key,
                 offset + nbytes,
             )

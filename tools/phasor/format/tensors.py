@@ -220,7 +220,9 @@ def _slots(stack: int, weights: int, names: dict, panels: bool = False) -> Itera
             rows, cols = _value(role.rows, names), _value(role.cols, names)
             parts = rows if isinstance(rows, tuple) else (rows,)
             layout = role.layouts[-1 if panels else 0]
-            yield Slot(stack, weights, role.number, layout, parts, cols, role.matrix, role.type)
+            yield Slot(
+                stack, weights, role.number, layout, parts, cols, matrix=role.matrix, type=role.type
+            )
 
 
 def _tied(descriptor: dict, stack: int) -> bool:

@@ -389,11 +389,11 @@ class _Split(Base):
             width,
             width,
             kind["heads"] * kind["head_width"],
-            kind["heads"],
-            kind["scale"],
-            kind["attention_biases"],
-            position,
-            bool(kind["score"]),
+            heads=kind["heads"],
+            scale=kind["scale"],
+            biases=kind["attention_biases"],
+            position=position,
+            additive=bool(kind["score"]),
         )
         feed = _Feed(
             ("fc_1", "fc_2") if self.separate else ("dense1", "dense2"),
@@ -425,9 +425,9 @@ class _Split(Base):
                 width,
                 s["cross_width"],
                 inner,
-                kind["cross_heads"],
-                kind["cross_scale"],
-                kind["cross_biases"],
+                heads=kind["cross_heads"],
+                scale=kind["cross_scale"],
+                biases=kind["cross_biases"],
                 additive=bool(kind["cross_score"]),
             )
             parts[order[3]] = norm()

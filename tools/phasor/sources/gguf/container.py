@@ -149,7 +149,7 @@ def _type(
     packed: Packed | None = None,
     nearest: int | None = None,
 ) -> Type:
-    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed, nearest)
+    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, nearest=nearest)
 
 
 # Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.

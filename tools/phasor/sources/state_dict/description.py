@@ -405,8 +405,8 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
         model,
         stacks,
         sides,
-        _texts("names", tables["names"]),
-        _texts("rename", tables["rename"]),
-        key,
-        ignore,
+        names=_texts("names", tables["names"]),
+        rename=_texts("rename", tables["rename"]),
+        key=key,
+        ignore=ignore,
     )

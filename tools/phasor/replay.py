@@ -1,0 +1,112 @@
+"""The phasor program runs the test vectors of a file that is being made: it must agree with them,
+and they get the hashes of its logits. numpy only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Sequence
+
+from phasor import scratch
+from phasor.errors import PhasorError
+from phasor.format.file import VECTORS, PhasorFile, replace_section
+from phasor.format.layout import F32, F64
+from phasor.program import ProgramFailed, run
+from phasor.vectors import (
+    MOST_IN_FLOAT32,
+    STEP,
+    Input,
+    build,
+    measured_tolerance,
+    moved_by_rounding,
+    read,
+    tolerance_of,
+    with_hashes,
+    with_tolerance,
+)
+
+_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
+
+
+class Replay(NamedTuple):
+    """What `phasor verify` says of a file's vectors."""
+
+    vectors: list[dict]
+    numerics: int
+
+    @property
+    def hashes(self) -> list[int]:
+        return [int(vector["hash"], 16) for vector in self.vectors]
+
+    def worst(self, name: str) -> float:
+        return max(vector[name] for vector in self.vectors)
+
+
+class Disagrees(PhasorError):
+    """The program gives something else than a test vector."""
+
+
+def replay(program: Path, path: Path, count: int) -> Replay:
+    """Disagrees where a vector does; PhasorError for all else that goes wrong."""
+    failed = None
+    with scratch.folder() as folder:
+        try:
+            printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
+        except ProgramFailed as error:
+            failed, printed = error, error.printed
+    try:
+        result = json.loads(printed)
+        found = Replay(result["vectors"], int(result["numerics"]))
+        if len(found.hashes) != count:
+            raise ValueError
+        differs = failed and any(vector["status"] != "ok" for vector in found.vectors)
+    except (ValueError, KeyError, TypeError) as error:
+        raise failed or PhasorError(
+            f"{program} verify --json printed something else than {count} vectors with a hash"
+        ) from error
+    if failed:
+        raise Disagrees(str(failed)) if differs else failed
+    return found
+
+
+def _agreed(
+    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path
+) -> tuple[bytes, Replay]:
+    """The program's run of these vectors. Where it does not agree, a model whose values cancel is
+    told from a wrong program by what rounding can do to it: that is the tolerance then."""
+    path = Path(stream.name).absolute()
+    replace_section(stream, VECTORS, section)
+    try:
+        return section, replay(phasor, path, len(inputs))
+    except Disagrees:
+        file = PhasorFile(path)
+        moved = 8 * min(moved_by_rounding(file, inputs), MOST_IN_FLOAT32)
+        if moved <= read(section, file.descriptor).tolerance:
+            raise
+    section = with_tolerance(section, moved)
+    replace_section(stream, VECTORS, section)
+    return section, replay(phasor, path, len(inputs))
+
+
+def finished(
+    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path | None
+) -> bytes:
+    """The test vectors with the tolerance of the file's types, and with hashes where there is a
+    phasor program. `section` is that of the exact weights."""
+    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
+    exact = all(entry.type in (F32, F64) for entry in file.entries.values())
+    if phasor is None:
+        measured = None if exact else measured_tolerance(section, file, inputs)
+        return section if exact else with_tolerance(section, measured)
+    if exact:
+        section, found = _agreed(stream, section, inputs, phasor)
+    else:
+        # The program must agree with float64 on the weights as they are stored; then it says how
+        # far these are from the exact ones.
+        usual = read(section, file.descriptor)
+        _agreed(stream, build(file, inputs, STEP, author=usual.author), inputs, phasor)
+        replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
+        found = replay(phasor, path, len(inputs))
+        worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))
+        section = with_tolerance(section, tolerance_of(usual.tolerance, *worst))
+    return with_hashes(section, file.descriptor, found.hashes, found.numerics)

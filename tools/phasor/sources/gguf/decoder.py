@@ -1,0 +1,457 @@
+"""A decoder of a GGUF file: its metadata become a descriptor, its tensors are taken as they lie.
+
+llama.cpp's converter has put q and k of some architectures in the order of interleaved rotary
+positions, and added 1 to the norms of others: neither is undone here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from phasor.checkpoints.tensors import Shape
+from phasor.errors import named, printable, shown
+from phasor.families.fields import Fields
+from phasor.families.model import Model, Part, described, shared_kinds, single
+from phasor.families.rotary_scaling import rotary
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import Quantized, Weights
+from phasor.format.layout import VECTOR, PhasorError
+from phasor.positions import alibi_slopes
+from phasor.sources.gguf.container import GGUF, Tensor, Type
+from phasor.sources.gguf.tokenizer import Vocabulary
+from phasor.values import is_whole, settings, table, words
+
+# Keys that say nothing about the arithmetic, under the prefix of an architecture.
+_HARMLESS = words("""
+    vocab_size tensor_data_layout rope.scaling.finetuned expert_used_count context_length
+    block_count
+""")
+# Keys that have one value which changes nothing; any other is refused.
+_NEUTRAL: dict[str, list] = settings("""
+    expert_count                      [0]
+    attention.causal                  [true]
+    pooling_type                      [0]
+    attention.scale                   [0.0]
+    logit_scale                       [0.0, 1.0]
+    embedding_scale                   [0.0, 1.0]
+    residual_scale                    [0.0, 1.0]
+    attn_logit_softcapping            [0.0]
+    final_logit_softcapping           [0.0]
+    attention.clamp_kqv               [0.0]
+    attention.shared_kv_layers        [0]
+    rope.scaling.yarn_log_multiplier  [0.0]
+    rope.scaling.yarn_ext_factor      [1.0]
+    rope.scaling.yarn_attn_factor     [1.0]
+""")
+
+
+class Keys(Fields):
+    """The metadata under one architecture's prefix, read key by key."""
+
+    def expected(self, name: str, value: Any, what: str) -> PhasorError:
+        return (
+            self.error(name, "is missing") if value is None else super().expected(name, value, what)
+        )
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The key's value; a list of equal values, one for each layer, is one value."""
+        value = super().get(name, default)
+        if isinstance(value, list):
+            if not value or any(v != value[0] for v in value):
+                raise self.error(name, "values that differ from layer to layer are not built")
+            value = value[0]
+        return value
+
+    def single(self, name: str, default: float | None = None) -> float:
+        """A number from 0, as a descriptor keeps it."""
+        return single(self.number(name, default=default))
+
+    def finish(self) -> None:
+        """Refuses what nobody asked for, by name."""
+        for name, wanted in _NEUTRAL.items():
+            if name in self.values and name not in self.asked and self.get(name) not in wanted:
+                raise self.error(
+                    name, f"{shown(self.get(name))} is not built for this architecture"
+                )
+        unknown = [
+            self.prefix + name
+            for name in self.values
+            if name not in self.asked and name not in _HARMLESS
+        ]
+        if unknown:
+            raise PhasorError(
+                f"{self.path}: {printable(', '.join(unknown), 500)}: not understood, and it might "
+                "change the arithmetic"
+            )
+
+
+# ---- Architectures
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the metadata do not say. `adapt` changes what is its own."""
+
+    norm: int = D.RMS_NORM
+    position: int = D.ROTARY_HALVES  # of the blocks; 0: none
+    activation: int = D.SILU
+    gated: bool = True
+    parallel: int = D.SERIAL
+    adapt: Callable[["Decoder"], None] = lambda d: None
+
+
+class Decoder:
+    """A descriptor from metadata and from the tensors that are there."""
+
+    def __init__(self, file: GGUF, name: str, own: Architecture) -> None:
+        self.file, self.own, self.notes = file, own, []
+        self.keys = k = Keys(file.path, file.under(f"{name}."), f"{name}.")
+        self.count = k.whole("block_count", high=D.MAX_LAYERS)
+        self.width = k.whole("embedding_length", high=D.MAX_WIDTH)
+        self.heads = k.whole("attention.head_count", high=4096)
+        each = max(1, self.width // self.heads)
+        self.head_width = k.whole("attention.key_length", high=4096, default=each)
+        values = k.get("attention.value_length", self.head_width)
+        if values != self.head_width:
+            what = f"{shown(values)}, and attention.key_length is {self.head_width}"
+            raise k.error("attention.value_length", what)
+        eps = k.number(f"attention.layer_norm{'_rms' * (own.norm == D.RMS_NORM)}_epsilon")
+        self.stack = {
+            "width": self.width,
+            "max_positions": k.whole("context_length"),
+            "final_norm": own.norm,
+            "final_norm_eps": eps,
+        }
+        self.kind = self._kind(eps)
+        self.per_layer = [self._separate_v(i) for i in range(self.count)]
+        self.output = {
+            "output": D.LOGITS,
+            "tied": D.TIED_OWN if "output.weight" in file else D.TIED_TARGET,
+            "bias": int("output.bias" in file),
+        }
+        self.bare_norms = False  # norms without weights
+        self.names = {
+            R.ATTENTION_BEFORE: "attn_norm",
+            R.FFN_BEFORE: "ffn_norm",
+            R.ATTENTION_AFTER: "post_attention_norm",
+            R.FFN_AFTER: "post_ffw_norm",
+        }
+        if own.position:
+            self.rotate()
+        own.adapt(self)
+        self._limit_by_window()
+        k.finish()
+
+    def has(self, name: str) -> bool:
+        """Whether the first block has a tensor; where the others are different, they are missing or
+        left over."""
+        return f"blk.0.{name}" in self.file
+
+    def _kind(self, eps: float) -> dict[str, Any]:
+        k, own = self.keys, self.own
+        kv_heads = k.whole("attention.head_count_kv", high=self.heads, default=self.heads)
+        fused = self.has("attn_qkv.weight")
+        parts = ("attn_qkv",) * 3 if fused else ("attn_q", "attn_k", "attn_v")
+        biases = [self.has(f"{part}.bias") << i for i, part in enumerate((*parts, "attn_output"))]
+        return {
+            "norm": own.norm,
+            "norm_place": D.BEFORE,
+            "norm_eps": eps,
+            "norm_biases": int(self.has("attn_norm.bias")),
+            "heads": self.heads,
+            "kv_heads": kv_heads,
+            "head_width": self.head_width,
+            "scale": single(self.head_width**-0.5),
+            "qk_norm": own.norm * self.has("attn_q_norm.weight"),
+            "parallel": own.parallel,
+            "attention_biases": sum(biases),
+            "hidden": k.whole("feed_forward_length", high=1 << 20),
+            "activation": own.activation,
+            "gated": int(own.gated),
+            "ffn_biases": self.has("ffn_up.bias") | self.has("ffn_down.bias") << 1,
+        }
+
+    def _separate_v(self, block: int) -> dict[str, Any]:
+        """Where v has another type than q and k: K-quants give it more bits in some blocks."""
+        names = (f"blk.{block}.attn_{part}.weight" for part in "qkv")
+        tensors = [self.file.tensors.get(name) for name in names]
+        if None in tensors:
+            return {}
+        q, k, v = (kept_as(tensor.type) for tensor in tensors)
+        return {"separate_v": 1} if q == k != v else {}
+
+    # ---- positions
+
+    def rotate(self) -> None:
+        """Rotary positions in every block, with the scaling that metadata and tensors say."""
+        width = self.keys.whole("rope.dimension_count", 2, self.head_width, self.head_width)
+        made = self.frequencies(self.keys.number("rope.freq_base", 1, 10000.0), width)
+        self.kind.update(position=self.own.position, rotary_width=width, tables={R.ROTARY: made})
+
+    def frequencies(self, base: float, width: int, scaled: bool = True) -> np.ndarray:
+        k = self.keys
+        kind = k.get("rope.scaling.type", "linear")
+        linear = k.number("rope.scale_linear", default=0.0)
+        factor = k.number("rope.scaling.factor", default=linear) or 1.0
+        magnitude = k.number("rope.scaling.attn_factor", default=1.0)
+        original = "rope.scaling.original_context_length"
+        k.get(original)
+        scaling: dict[str, Any] | None = None
+        if kind == "linear" and scaled:
+            scaling = {"type": "linear", "factor": factor}
+        elif kind == "yarn" and scaled:
+            scaling = {"type": "yarn", "factor": factor}
+            scaling["original_max_position_embeddings"] = k.whole(original)
+            for name in ("beta_fast", "beta_slow"):
+                if k.get(f"rope.scaling.yarn_{name}") is not None:
+                    scaling[name] = k.number(f"rope.scaling.yarn_{name}")
+        elif kind not in ("none", "linear", "yarn", "longrope"):
+            raise k.error(
+                "rope.scaling.type",
+                f"{shown(kind)} is not built; there are none, linear, yarn, longrope",
+            )
+        if width % 2:
+            raise k.error("rope.dimension_count", f"{width} is odd")
+        made = rotary(width, base, scaling)
+        if scaled and made.factor * magnitude != 1:
+            self.kind["rotary_factor"] = single(made.factor * magnitude)
+        return made.inv_freq / self._divisors(width) if scaled else made.inv_freq
+
+    def _divisors(self, width: int) -> np.ndarray | float:
+        """llama3's factors of the frequencies, or longrope's short ones: then the file takes no
+        longer sequence than they hold for."""
+        names = ("rope_freqs.weight", "rope_factors_short.weight")
+        name = next((name for name in names if name in self.file), None)
+        if name is None:
+            return 1.0
+        if self.file.shape(name) != (width // 2,):
+            raise PhasorError(
+                f"{self.file.path}: {name}: has shape {self.file.shape(name)}, expected "
+                f"({width // 2},)"
+            )
+        values = self.file.load(name).astype(np.float64)
+        if not np.isfinite(values).all() or not (values > 0).all():
+            raise PhasorError(f"{self.file.path}: {name}: a factor is not a positive number")
+        if name == names[1]:
+            longest = self.keys.whole("rope.scaling.original_context_length")
+            self._limit(
+                longest,
+                f"the frequencies are those of sequences of up to {longest} positions, and the "
+                "file takes no longer ones",
+            )
+        return values
+
+    def _limit(self, positions: int, note: str) -> None:
+        """The file takes no longer sequence, and that is said where it could have."""
+        if positions < self.stack["max_positions"]:
+            self.stack["max_positions"] = positions
+            self.notes.append(note)
+
+    def alibi(self, most: float = 8.0) -> None:
+        if most != 8:
+            raise self.keys.error("attention.max_alibi_bias", f"{most:g} is not built, expected 8")
+        slopes = alibi_slopes(self.heads).astype(np.float32)
+        self.kind.update(position=D.ALIBI, tables={R.ALIBI: slopes})
+
+    def windows(self, period: int) -> list[bool]:
+        """Which layers see a window: of each `period` all but the last."""
+        name = "attention.sliding_window_pattern"
+        pattern = self.keys.values.get(name, period)
+        self.keys.asked.add(name)
+        if isinstance(pattern, list):
+            if len(pattern) != self.count or not all(isinstance(own, bool) for own in pattern):
+                what = f"expected true or false for each of {self.count} layers"
+                raise self.keys.error(name, what)
+            return pattern
+        if not is_whole(pattern, 1, 1 << 63):
+            raise self.keys.expected(name, pattern, "a whole number from 1")
+        return [i % pattern < pattern - 1 for i in range(self.count)]
+
+    def _limit_by_window(self) -> None:
+        """A window that some architectures have and llama.cpp does not compute: up to its size it
+        changes nothing, and the file takes no longer sequence."""
+        name = "attention.sliding_window"
+        if name in self.keys.asked or not self.keys.get(name):
+            return
+        window = self.keys.whole(name)
+        self._limit(
+            window,
+            f"the layers see a window of {window} positions; the file takes no longer sequence, so "
+            "that it changes nothing",
+        )
+
+    # ---- the model
+
+    def build(self) -> "GGUFModel":
+        layers = ({**self.kind, **own} for own in self.per_layer)
+        kinds, self.stack["layers"], values = shared_kinds(layers)
+        shape = self.file.shape("token_embd.weight") if "token_embd.weight" in self.file else None
+        if shape is None or len(shape) != 2:
+            what = "is missing" if shape is None else f"has shape {shape}, expected two dimensions"
+            raise PhasorError(f"{self.file.path}: token_embd.weight: {what}")
+        vocabulary = Vocabulary(self.file, shape[0])
+        text = {name: self._text(key) for name, key in _TEXTS.items()}
+        descriptor = described(
+            D.DECODER,
+            {**text, "name": text["name"] or self.file.path.stem},
+            target={"vocabulary": shape[0], **vocabulary.ids()},
+            decoder=self.stack,
+            kinds=kinds,
+            output=self.output,
+        )
+        try:
+            D.check(descriptor)
+        except PhasorError as error:
+            raise named(self.file.path, error) from error
+        if self.bare_norms:
+            for slot in R.slots(descriptor):
+                if slot.layout == VECTOR and slot.stack != R.KINDS:
+                    values[slot.key] = np.full(slot.parts, slot.role % 2 == 0, np.float32)
+        model = GGUFModel(
+            descriptor, self.file, values=values, notes=self.notes, vocabulary=vocabulary
+        )
+        if self.own.position:
+            tables = ("freqs", "factors_short", "factors_long")
+            model.used |= dict.fromkeys(
+                (f"rope_{name}.weight" for name in tables), "read into the rotary frequencies"
+            )
+        return model.fill(lambda slot: self._parts(slot, descriptor))
+
+    def _text(self, key: str) -> str:
+        value = self.file.metadata.get(key, "")
+        if not isinstance(value, str):
+            raise PhasorError(f"{self.file.path}: {key}: {shown(value)}, expected text")
+        return value
+
+    def _parts(self, slot: R.Slot, d: dict) -> list[Part]:
+        if slot.stack == R.DECODER:
+            return self._block_parts(slot, d)
+        name, bias = _ENDS[slot.stack, slot.role]
+        return [self._part(name, bias, (sum(slot.parts),), slot)]
+
+    def _block_parts(self, slot: R.Slot, d: dict) -> list[Part]:
+        role, bias = slot.role & ~1, bool(slot.role & 1)
+        if slot.set == R.FINAL:
+            return [self._part("output_norm", bias, slot.parts, slot)]
+        kind = d["kinds"][self.stack["layers"][2 * slot.set]]
+        fused = {
+            R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")[: len(slot.parts)]),
+            R.FFN_IN: ("ffn_up", ("ffn_gate", "ffn_up") if kind["gated"] else ("ffn_up",)),
+        }
+        alone = {
+            R.V: "attn_v",
+            R.ATTENTION_OUT: "attn_output",
+            R.FFN_OUT: "ffn_down",
+            R.Q_NORM: "attn_q_norm",
+            R.K_NORM: "attn_k_norm",
+            **self.names,
+        }
+        start = f"blk.{slot.set}."
+        if role not in fused:
+            return [self._part(start + alone[role], bias, self._norm_shape(role, slot, kind), slot)]
+        whole, names = fused[role]
+        if self.has("attn_qkv.weight") if role == R.QKV else not self.has("ffn_gate.weight"):
+            return [self._part(start + whole, bias, (sum(slot.parts),), slot)]
+        return [
+            self._part(start + name, bias, (rows,), slot) for name, rows in zip(names, slot.parts)
+        ]
+
+    def _norm_shape(self, role: int, slot: R.Slot, kind: dict[str, Any]) -> Shape:
+        """A norm that each head has weights of its own for is stored as a matrix."""
+        if role in (R.Q_NORM, R.K_NORM) and kind["qk_norm_over"] == D.OWN_HEAD:
+            return (slot.parts[0] // kind["head_width"], kind["head_width"])
+        return slot.parts
+
+    def _part(self, name: str, bias: bool, rows: Shape, slot: R.Slot) -> Part:
+        """The tensor of a part; a bias that only the other parts have, or that only the descriptor
+        has, is zeros."""
+        full = f"{name}.{'bias' if bias else 'weight'}"
+        shape = rows if slot.layout == VECTOR else (*rows, slot.cols)
+        if bias and full not in self.file:
+            return Part(None, (math.prod(shape),))
+        return Part(full, shape, flat=slot.layout == VECTOR and len(shape) > 1)
+
+
+_TEXTS = table("""
+    name     general.name
+    author   general.organization
+    license  general.license
+    origin   general.source.url
+""")
+# Outside of the blocks: the tensor, and whether it is the bias.
+_ENDS = {
+    (R.TARGET, R.EMBEDDING): ("token_embd", False),
+    (R.TARGET, R.POSITIONS): ("position_embd", False),
+    (R.TARGET, R.EMBEDDING_NORM): ("token_embd_norm", False),
+    (R.TARGET, R.EMBEDDING_NORM + 1): ("token_embd_norm", True),
+    (R.OUTPUT, R.OUTPUT_WEIGHT): ("output", False),
+    (R.OUTPUT, R.OUTPUT_WEIGHT + 1): ("output", True),
+}
+
+
+# ---- The model
+
+
+@dataclass
+class GGUFModel(Model):
+    """Its matrices keep the type that they have where a .phasor file has it too."""
+
+    vocabulary: Vocabulary | None = None
+
+    def type_of(self, slot: R.Slot) -> int:
+        """The type asked for; else the one that holds every part of the slot without loss, or q8
+        where it is rounded to that: Q6_K and others that are no type of a .phasor file, and
+        quantized parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
+        asked = self.asked_for(slot)
+        if asked is not None:
+            return asked
+        types = [tensor.type for tensor in self._tensors(slot).values()]
+        kept = {kept_as(own) for own in types}
+        return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTIZED) else L.F32
+
+    def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
+        names = (part.name for part in self.parts.get(slot.key, ()))
+        return {name: self.checkpoint.tensors[name] for name in names if name is not None}
+
+    def weights(self, slot: R.Slot) -> Weights:
+        stored = self._tensors(slot)
+        for name, tensor in stored.items():
+            if not tensor.is_finite():
+                raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
+        tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
+        if to in L.QUANTIZED and all(_exact(tensor.type, to) for tensor in tensors):
+            scales, values = zip(*(tensor.quantized() for tensor in tensors))
+            return Quantized(np.concatenate(scales), np.concatenate(values), to)
+        return super().weights(slot)
+
+    def note_types(self) -> None:
+        """Notes what becomes of each type of the file."""
+        count: Counter[tuple[Type, int]] = Counter()
+        for slot in R.slots(self.descriptor):
+            if slot.matrix:
+                to, tensors = self.type_of(slot), self._tensors(slot).values()
+                count.update((tensor.type, to) for tensor in tensors)
+        self.notes.append(
+            "matrices: "
+            + ", ".join(
+                f"{n} {own.name} to {L.TYPES[to]} ({'exactly' if _exact(own, to) else 'rounded'})"
+                for (own, to), n in count.items()
+            )
+        )
+
+
+def kept_as(own: Type) -> int:
+    """The type of a .phasor file that has the values of a GGUF type, or the nearest."""
+    return own.nearest or own.keeps
+
+
+def _exact(own: Type, to: int) -> bool:
+    """Whether a type of the file holds every value of a GGUF type."""
+    return to in (L.F32, own.keeps) or (own.keeps, to) == (L.Q4, L.Q8)

@@ -1,0 +1,257 @@
+"""How a described model knows positions: the fields of a kind and of a stack, and their tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from phasor import positions
+from phasor.errors import PhasorError
+from phasor.families.rotary_scaling import Rotary, rotary
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.reference.functions import sinusoid
+from phasor.sources.state_dict.description import CHOICES
+from phasor.sources.state_dict.tensors import Tensors
+
+SIDES = {"encoder": "source", "decoder": "target"}
+_MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
+_SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
+
+
+class Positions(Tensors):
+    def attention_position(self, stack: str, head_width: int) -> dict:
+        """The fields of a kind that say how self-attention knows positions."""
+        s = self.description.stacks[stack]
+        position = CHOICES["attention_position"][s["attention_position"]]
+        out = {"position": position}
+        if position in D.RELATIVE_KEYS:
+            if s["score"] == "additive":
+                raise PhasorError(
+                    f"{stack}: attention_position {s['attention_position']!r} needs q·k, not the "
+                    "additive score"
+                )
+            out["max_distance"] = self.table_distance(stack, position)
+        elif position == D.T5_BIAS:
+            out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
+        elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            width = out["rotary_width"] = s["rotary_width"] or head_width
+            if width % 2 or width > head_width:
+                raise PhasorError(
+                    f"{stack}: rotary_width {width}, expected an even number of the head's "
+                    f"{head_width} values"
+                )
+            if s["rotary_scaling"]:
+                out["rotary_factor"] = self.scaled(stack, width).factor
+        return out
+
+    def table_distance(self, stack: str, position: int) -> int:
+        """M of a table of relative keys, from its rows."""
+        part, s = f"{stack}.relative_keys", self.description.stacks[stack]
+        rows = self.rows(part)
+        form, most = (
+            ("2·M + 1", (rows - 1) // 2) if position == D.CLIPPED else ("2·M − 1", (rows + 1) // 2)
+        )
+        if rows % 2 == 0:
+            what = f"{rows} rows, expected an odd number, {form}"
+            raise self.misshapen(part, self.name(part), what)
+        if s["max_distance"] not in (0, most):
+            raise PhasorError(
+                f"{stack}: max_distance {s['max_distance']}, but {self.name(part)} has {rows} "
+                f"rows, {form} for M = {most}"
+            )
+        return most
+
+    def kind_tables(
+        self, stack: str, kind: dict, layers: int
+    ) -> list[tuple[int, np.ndarray | None]]:
+        """(role, table) for each layer of what a kind has of its own; (0, None) where it has
+        nothing."""
+        s, position = self.description.stacks[stack], kind["position"]
+        if position == D.T5_BIAS:
+            biases = self.of_layers(
+                f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"])
+            )
+            most, two_sided = kind["max_distance"], s["two_sided"]
+            try:
+                positions.check_t5_size(most, kind["heads"], layers)
+                return [(R.T5_BIAS, positions.t5_table(bias, most, two_sided)) for bias in biases]
+            except PhasorError as error:
+                raise PhasorError(f"{stack}: {error}") from error
+        if position == D.ALIBI:
+            return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
+        if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            return [(R.ROTARY, f) for f in self.frequencies(stack, kind["rotary_width"], layers)]
+        return [(0, None)] * layers
+
+    def of_layers(self, part: str, layers: int, shape: tuple[int | None, ...]) -> list[np.ndarray]:
+        """A tensor of each layer; one that only layer 0 has, or whose name has no {layer}, is that
+        of all. None: any size."""
+        alone = "{layer}" not in self.names.get(part, "") or not any(
+            self.has(part, i) for i in range(1, layers)
+        )
+        out = []
+        for layer in range(1 if alone else layers):
+            name = self.need(part, layer)
+            found = self.checkpoint.shape(name)
+            if len(found) != len(shape) or any(
+                want not in (None, n) for want, n in zip(shape, found)
+            ):
+                want = " x ".join("any" if n is None else str(n) for n in shape)
+                what = f"shape ({' x '.join(map(str, found))}), expected ({want})"
+                raise self.misshapen(part, name, what)
+            out.append(self.load(name))
+        return out * layers if alone else out
+
+    def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:
+        """ALiBi's slopes for each layer: a tensor of the checkpoint, the description's, or the
+        paper's."""
+        given = self.description.stacks[stack]["alibi_slopes"]
+        if f"{stack}.alibi_slopes" in self.names:
+            return self.of_layers(f"{stack}.alibi_slopes", layers, (heads,))
+        if given and len(given) != heads:
+            raise PhasorError(
+                f"{stack}: alibi_slopes has {len(given)} numbers, there are {heads} heads"
+            )
+        return [np.asarray(given) if given else positions.alibi_slopes(heads)] * layers
+
+    def frequencies(self, stack: str, width: int, layers: int) -> list[np.ndarray]:
+        """The rotary frequencies of each layer: a tensor of the checkpoint where the description
+        names it, else from the base."""
+        s, own = self.description.stacks[stack], f"{stack}.inv_freq"
+        if own in self.names:
+            found = self.of_layers(own, layers, (width // 2,))
+            return [value.astype(np.float64) for value in found]
+        if s["rotary_scaling"]:
+            return [self.scaled(stack, width).inv_freq] * layers
+        return [positions.inverse_frequencies(width, s["rotary_base"])] * layers
+
+    def scaled(self, stack: str, width: int) -> Rotary:
+        """The frequencies under the description's scaling."""
+        s = self.description.stacks[stack]
+        if stack in self.rotary:
+            return self.rotary[stack]
+        lengths = (s["rotary_trained"], s["rotary_context"], s["max_positions"])
+        try:
+            self.rotary[stack] = rotary(width, s["rotary_base"], s["rotary_scaling"], *lengths)
+        except PhasorError as error:
+            raise PhasorError(f"{stack}: {error}") from error
+        return self.rotary[stack]
+
+    def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
+        """v of the additive score, (H·w); one for all heads, (w), is repeated."""
+        value = self.load(name := self.need(part, layer)).reshape(-1)
+        if value.size not in (width, heads * width):
+            what = f"{value.size} values, expected {heads} heads x {width}, or {width} for all"
+            raise self.misshapen(part, name, what)
+        return value if value.size == heads * width else np.tile(value, heads)
+
+    def positions(self, d: dict, stack: str) -> None:
+        """max_positions of a learned table; a sinusoid that the model brings is compared with
+        ours."""
+        side, s, out = SIDES[stack], self.description.stacks[stack], d[stack]
+        self.limit(d, stack)
+        if out["position"] == D.LEARNED:
+            total = self.rows(f"{side}.positions")
+            rows = total - s["position_offset"]
+            if not s["max_positions"] and total == self.rows(f"{side}.embedding"):
+                raise PhasorError(
+                    f"{stack}: {self.name(f'{side}.positions')} has {total} rows, as many as the "
+                    "vocabulary: positions are counted from 0, not looked up by token ids; say "
+                    "max_positions if the table is one of positions"
+                )
+            if rows < 1 or s["max_positions"] > rows:
+                raise PhasorError(
+                    f"{stack}: max_positions {s['max_positions']} with offset "
+                    f"{s['position_offset']}, the table has {total} rows"
+                )
+            out["max_positions"] = s["max_positions"] or rows
+        if out["position"] not in (D.INTERLEAVED, D.HALVES):
+            return
+        candidates = _inverse_frequencies(out["width"], s["position_base"])
+        stack_id = R.SOURCE if stack == "encoder" else R.TARGET
+        chosen = candidates[0]
+        if self.has(f"{side}.sinusoid"):
+            table = self.own_table(f"{side}.sinusoid", out["width"], s)
+            differences = [
+                float(np.abs(table - _sinusoid(c, len(table), out["position"])).max())
+                for c in candidates
+            ]
+            best = int(np.argmin(differences))
+            chosen = candidates[best]
+            if differences[best] > _SINUSOID_TOLERANCE:
+                self.notes.append(
+                    f"{stack}: the model's own table of positions differs from the sinusoid by "
+                    f"{differences[best]:.3g}: stored as it is, as {len(table)} learned positions"
+                )
+                out.update(position=D.LEARNED, max_positions=len(table))
+                self.values[R.key_of(stack_id, 0, R.POSITIONS)] = table
+                return
+            self.notes.append(
+                f"{stack}: the model's own table of positions is the sinusoid within "
+                f"{differences[best]:.3g}"
+            )
+        if s["position_offset"] and not self.has(f"{side}.sinusoid"):
+            self.values[R.key_of(stack_id, 0, R.POSITIONS)] = self.later_positions(stack, out)
+            out["position"] = D.LEARNED
+            return
+        self.values[R.key_of(stack_id, 0, R.SINUSOID)] = chosen
+
+    def later_positions(self, stack: str, out: dict) -> np.ndarray:
+        """(positions, D) of sinusoids whose positions do not begin at 0: the format has those that
+        do, so they are kept as a table."""
+        s, most = self.description.stacks[stack], out.get("max_positions", 0)
+        if not 0 < most * out["width"] <= _MOST_POSITIONS:
+            raise PhasorError(
+                f"{stack}: position_offset {s['position_offset']} of sinusoids: they are kept as a"
+                f" table, max_positions of 1 to {_MOST_POSITIONS // out['width']} says how long"
+            )
+        rates = positions.inverse_frequencies(out["width"], s["position_base"])
+        places = np.arange(most) + s["position_offset"]
+        return sinusoid(rates, places, out["position"]).astype(np.float32)
+
+    def limit(self, d: dict, stack: str) -> None:
+        """A table of unclipped distances ends: so does a sequence."""
+        kind = d["kinds"][d[stack]["layers"][0]]
+        most, wanted = kind.get("max_distance", 0), self.description.stacks[stack]["max_positions"]
+        if kind["position"] in D.BOUNDED and wanted > most:
+            raise PhasorError(
+                f"{stack}: max_positions {wanted}, the table of distances has rows for {most} "
+                "positions"
+            )
+
+    def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
+        """The model's table (positions, D), of the positions that it may use."""
+        table = self.load(name := self.name(part))
+        table = table.reshape([n for n in table.shape if n != 1] or [1])
+        if table.ndim == 1 and width == table.size:
+            table = table[None]
+        if table.ndim != 2 or table.shape[1] != width:
+            what = f"shape {self.checkpoint.shape(name)}, expected positions x {width}"
+            raise self.misshapen(part, name, what)
+        table = table[s["position_offset"] :]
+        if len(table) < max(s["max_positions"], 1):
+            raise PhasorError(
+                f"{self.checkpoint.path}: {name} ({part}) has {len(table)} positions, "
+                f"max_positions is {s['max_positions']}"
+            )
+        return table[: s["max_positions"] or len(table)]
+
+
+def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
+    """base^(−2i/D) in float64; and as published code has it in float32, by exp and by pow, which
+    differ in the last bits."""
+    even = np.arange(0, width, 2).astype(np.float32)
+    exponents = (even * np.float32(-math.log(base) / width)).astype(np.float64)
+    by_exp = np.exp(exponents).astype(np.float32)
+    by_pow = np.float32(1) / positions.float32_powers(base, even / np.float32(width))
+    return [
+        positions.inverse_frequencies(width, base),
+        by_exp.astype(np.float64),
+        by_pow.astype(np.float64),
+    ]
+
+
+def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
+    return sinusoid(inv_freq, np.arange(count), layout)
