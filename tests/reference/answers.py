@@ -1,15 +1,16 @@
 """What transformers answers, in either version: a translator between two of its languages, and the
-zero-shot pipeline, the ids of texts, and what is below a head. test_languages.py,
-test_zero_shot.py, test_tokenizer_listed.py, test_fairseq.py and test_heads_versions.py call it, and
-run this file with the newer version first on the path:
+zero-shot pipeline, the ids of texts, what is below a head, and a model with an adapter.
+test_languages.py, test_zero_shot.py, test_tokenizer_listed.py, test_fairseq.py,
+test_heads_versions.py and test_lora_peft.py call it, and run this file with the newer version first
+on the path:
 
     answers.py JOBS.json
 
 A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, "zero-shot", "ids" or
-"headed" (with a "class" of models, and "how" it is loaded); a directory that the older one saved
-(of "ids" a tokenizer's); where this one saves the same again; and what is asked, the arguments of
-`Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come too, with
-"whole" the ids around a text; of "headed" lists of one text or two). The answers go to
+"headed" (with a "class" of models, and "how" it is loaded), "adapted"; a directory that the older
+one saved (of "ids" a tokenizer's); where this one saves the same again; and what is asked, the
+arguments of `Translator.answer` or of `zero_shot`, or texts (with "back", their ids' texts come
+too, with "whole" the ids around a text; of "headed" lists of one text or two). The answers go to
 JOBS.answers.json, and the version is printed.
 """
 
@@ -126,6 +127,24 @@ def headed(kind: str, folder: str, how: dict[str, Any], asks: list, again: str |
     return answers
 
 
+def adapted(job: dict[str, Any]) -> list:
+    """The logits of PEFT's model for ids, of an encoder-decoder for the second list of them behind
+    the first. rows: of the vocabulary that the adapter was trained with."""
+    import peft
+
+    kind = getattr(transformers, job["class"])
+    base = kind.from_pretrained(job["folder"], dtype=torch.float32)
+    if job["rows"] != base.config.vocab_size:
+        base.resize_token_embeddings(job["rows"], mean_resizing=False)
+    model = peft.PeftModel.from_pretrained(base, job["adapter"]).eval()
+    source, target = job["asks"]
+    given = {"input_ids": torch.tensor([source])}
+    if base.config.is_encoder_decoder:
+        given["decoder_input_ids"] = torch.tensor([target])
+    with torch.no_grad():
+        return next(iter(model(**given).values()))[0].tolist()
+
+
 def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
     """The answers of the newer version, which runs in a process of its own."""
     if not (NEWER / "transformers").is_dir():
@@ -146,6 +165,8 @@ def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
 
 def _answers(job: dict[str, Any]) -> list:
     folder, again = job["folder"], job["again"]
+    if job["kind"] == "adapted":
+        return adapted(job)
     try:
         words = transformers.AutoTokenizer.from_pretrained(folder)
     except TypeError as error:

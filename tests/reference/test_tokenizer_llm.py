@@ -695,6 +695,39 @@ def test_llamas_class_makes_the_template(driver, tmp_path, bos, eos):
     assert (info["bos"], info["eos"], info["unknown"]) == (1, 2, 0)
 
 
+@pytest.mark.parametrize(
+    "named, others, left_out",
+    [
+        ({"pad_token": "[PAD]"}, [], ["[PAD]"]),
+        ({"pad_token": "[PAD]", "mask_token": "[MASK]"}, [], ["[PAD]", "[MASK]"]),
+        ({"pad_token": "[PAD]"}, ["<|turn|>"], None),
+        ({}, ["<|turn|>"], None),
+        ({"pad_token": "<unk>"}, [], []),
+    ],
+)
+def test_a_token_without_a_row(driver, tmp_path, named, others, left_out):
+    """A padding token that was added to the tokenizer and never to the model: transformers runs
+    such a directory. Any other token without a row is named."""
+    transformers = pytest.importorskip("transformers")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(character_spec("llama 2, mistral, phi-3", True)))
+    special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    own = transformers.LlamaTokenizerFast(tokenizer_file=str(path), legacy=False, **special)
+    rows = len(own)
+    own.add_special_tokens(named)
+    own.add_special_tokens({"additional_special_tokens": others})
+    own.save_pretrained(tmp_path)
+    section, info = hf.build_hf_section(tmp_path, rows=rows)
+    if left_out is None:
+        assert info["pieces"] == len(own) > rows and info["left_out"] == []
+        return
+    assert info["pieces"] == rows and sorted(info["left_out"]) == sorted(left_out)
+    texts = ["the cat", "cat", " a  b"]
+    found = driver.encode(driver.section(section), [text.encode() for text in texts])
+    for text, ids in zip(texts, found):
+        assert own(text)["input_ids"] == [*info["prefix"], *ids, *info["suffix"]]
+
+
 def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
     transformers = pytest.importorskip("transformers")
     spec = spec_of("gpt-2", {}, [])

@@ -151,6 +151,20 @@ class Checkpoint:
         stored = self.tensors.get(name)
         return stored if hasattr(stored, "keeps") else None
 
+    def alone(self, *names: str) -> bool:
+        """Whether one of these is an adapter's, for one place of the model alone."""
+        return any(getattr(self.tensors.get(name), "alone", False) for name in names)
+
+    def parts_tied(self, *names: str) -> PhasorError:
+        """The error for an adapter that changes one of these and not the others, which are one."""
+        changed = next(name for name in names if self.alone(name))
+        others = " and ".join(dict.fromkeys(name for name in names if name != changed))
+        also = f", which is {others} too" if others else ", which the output shares"
+        return PhasorError(
+            f"{self.path}: the adapter changes {changed} in one place{also}: not built for this"
+            " class; merge the adapter in PEFT (merge_and_unload) and save the model"
+        )
+
     def same(self, a: str | None, b: str | None) -> bool:
         """Whether both are there and have the same values."""
         return (

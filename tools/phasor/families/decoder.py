@@ -150,6 +150,7 @@ class Decoder:
         self.output = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
         self.tied = config.flag("tie_word_embeddings", default=True)
+        self.alone = False  # tied, and only the output's name is in the file
         # Keys of a table of rotary positions that are not its scaling's.
         self.beside_scaling: frozenset[str] = frozenset()
         # Parts whose matrices are stored as (inputs, outputs).
@@ -409,12 +410,40 @@ class Decoder:
             for part in self.transposed
         )
 
-    def build(self, name: str, checkpoint: Checkpoint) -> Model:
+    def ends(self, checkpoint: Checkpoint) -> tuple[str, str]:
+        """The names of the embedding and of the output's matrix. Of tied ones a file may have one
+        name alone, whichever."""
         self.trunk = next(
             trunk
             for trunk in _shorter(self.family.trunk)
             if any(n.startswith(trunk) for n in checkpoint) or not trunk
         )
+        embedding, output = self.trunk + self.names["embedding"], self.names["output"]
+        self.alone = self.tied and embedding not in checkpoint and output in checkpoint
+        return embedding, output
+
+    def adapted(self, checkpoint: Checkpoint, parted: bool) -> None:
+        """Takes the vocabulary of a checkpoint with an adapter. parted: it has changed one of two
+        tied matrices, or both otherwise."""
+        names, untied = self.ends(checkpoint), parted or not self.tied
+        rows = [checkpoint.shape(name)[0] for name in names[: 1 + untied] if name in checkpoint]
+        if len(set(rows)) > 1:
+            raise PhasorError(
+                f"{checkpoint.path}: with the adapter {names[0]} has {rows[0]} rows and {names[1]}"
+                f" {rows[1]}: the adapter was trained on a model with another vocabulary, of which"
+                " it does not have both; save it with both (modules_to_save), or merge it in PEFT"
+            )
+        if rows:
+            self.side["vocabulary"] = rows[0]
+        if parted:
+            self.tied = False
+            self.notes.append(
+                f"the adapter gives {' and '.join(n for n in names if checkpoint.alone(n))} values"
+                f" of its own: {names[0]} and {names[1]}, which are one in the model, are two here"
+            )
+
+    def build(self, name: str, checkpoint: Checkpoint) -> Model:
+        self.ends(checkpoint)
         d = self.descriptor(name)
         ignore = {self.trunk + pattern: BUFFER for pattern in self.family.unused}
         model = Model(d, checkpoint, values=self.values, ignore=ignore, notes=self.notes)
@@ -430,6 +459,7 @@ class Decoder:
         return model.fill(lambda slot: self._parts(slot, d))
 
     def _name(self, part: str, layer: int = 0) -> str:
+        part = "output" if part == "embedding" and self.alone else part
         name = self.names[part].format(layer=layer, head="{head}")
         return name if part == "output" else self.trunk + name
 

@@ -65,6 +65,7 @@ class Encoder:
     def __init__(self, family: Family, config: Config, checkpoint: Checkpoint, head: Head) -> None:
         self.family, self.config, self.checkpoint, self.head = family, config, checkpoint, head
         self.names = dict(family.names)
+        self.alone = ""  # the output's name, where a tied matrix has no other
         self.trunk = (
             family.trunk if any(name.startswith(family.trunk) for name in checkpoint) else ""
         )
@@ -184,6 +185,8 @@ class Encoder:
     # ---- tensors
 
     def name(self, part: str, weights: int = 0) -> str:
+        if part == "embedding" and self.alone:
+            return self.alone
         return self.trunk + self.names[part].format(**self.places[weights])
 
     def load(self, name: str, part: str, shape: Shape) -> np.ndarray:
@@ -223,6 +226,10 @@ class Encoder:
 
     def _add_vocabulary(self) -> None:
         tied = self.config.flag("tie_word_embeddings", default=True) or not self.head.last
+        embedding = self.name("embedding")
+        last = self.head.last + ".weight" if self.head.last else embedding
+        if tied:
+            self._check_tied(embedding, last)
         biases = [name for name in self.head.biases if name in self.checkpoint]
         self.output.update(
             tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
@@ -233,7 +240,14 @@ class Encoder:
             self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         self.doubles += [(name, biases[0]) for name in biases[1:]]
         if tied and self.head.last:
-            self.doubles.append((self.head.last + ".weight", self.name("embedding")))
+            self.doubles.append((last, embedding))
+
+    def _check_tied(self, embedding: str, last: str) -> None:
+        """Of a tied matrix a file may have either name alone; an adapter may not part the two."""
+        if self.checkpoint.alone(embedding, last):
+            raise self.checkpoint.parts_tied(embedding, last)
+        if embedding not in self.checkpoint and last in self.checkpoint:
+            self.alone = last
 
     # ---- the model
 

@@ -31,6 +31,9 @@ _LONGEST_PROMPT, _MOST_PROMPTS = 200, 64  # characters; tasks of a configuration
 _ALL_BIASES = {"attention_biases": 15, "ffn_biases": 3, "norm_biases": 1, "cross_biases": 15}
 
 
+_TRUNK = "model."
+
+
 @dataclass(frozen=True)
 class Family:
     """One architecture as a table."""
@@ -120,6 +123,10 @@ class EncoderDecoder:
         """Names the embeddings and the output's matrix; (double, tensor) of those that are said to
         be one."""
         names, doubles = self.names, []
+        one = [*self.family.embeddings] * self.shared
+        one += [names.get("target.embedding", ""), names["output"]] * self.tied
+        if checkpoint.alone(*one):
+            raise checkpoint.parts_tied(*(name for name in one if name in checkpoint))
         if self.shared:
             alike = [name for name in self.family.embeddings if name in checkpoint]
             if self.untied_where_twice and alike and not checkpoint.same(names["output"], alike[0]):
@@ -246,11 +253,15 @@ def read(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> 
     return made.build(path.resolve().name, _with_trunk(checkpoint, family))
 
 
+def trunk(family: Family) -> str:
+    """The beginning of the names that a class without an output leaves out."""
+    return _TRUNK * family.embeddings[0].startswith(_TRUNK)
+
+
 def _with_trunk(checkpoint: Checkpoint, family: Family) -> Checkpoint:
     """With the beginning of the names that a class without an output leaves out."""
-    start, parts = "model.", ("shared.", "encoder.", "decoder.")
-    own = family.embeddings[0].startswith(start)
-    if not own or any(name.startswith(start) for name in checkpoint):
+    start, parts = trunk(family), ("shared.", "encoder.", "decoder.")
+    if not start or any(name.startswith(start) for name in checkpoint):
         return checkpoint
     names = {name: start * name.startswith(parts) + name for name in checkpoint}
     tensors = {names[name]: stored for name, stored in checkpoint.tensors.items()}

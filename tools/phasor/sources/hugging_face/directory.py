@@ -102,6 +102,8 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
         return unpack(_opened(folder))
 
     source = _read(path, values, modules, opened, changes)
+    if changes.lora is not None:
+        source.model.notes.append(f"the adapter {changes.lora} is added to the weights")
     source.model.notes += unpack.notes
     source.model.ignore |= unpack.spare
     return source
@@ -199,7 +201,7 @@ def _read_encoder_decoder(
         model, whose = joined.read(path, config, checkpoint)
         return Directory(model, path, whose)
     if lora_folder is not None:
-        checkpoint = lora.merged(checkpoint, lora_folder, "")
+        checkpoint = lora.merged(checkpoint, lora_folder, encoder_decoder.trunk(family))
     return Directory(encoder_decoder.read(path, config, family, checkpoint), path, family)
 
 
@@ -231,10 +233,9 @@ def _read_decoder(
     made.side.update(ids)
     checkpoint = opened(folder)
     if changes.lora is not None:
-        checkpoint = lora.merged(
-            checkpoint, changes.lora, family.trunk, made.is_transposed, made.tied
-        )
-        made.notes.append(f"the adapter {changes.lora} is added to the weights")
+        ends = lora.Ends(*made.ends(checkpoint), made.tied)
+        checkpoint = lora.merged(checkpoint, changes.lora, family.trunk, made.is_transposed, ends)
+        made.adapted(checkpoint, lora.parted(checkpoint, ends))
     name = path.resolve().name
     if rank is not None and head is not None:
         raise PhasorError("--rank-template: goes with a decoder that gives logits")

@@ -697,15 +697,17 @@ def other_ids(path: Path) -> str | None:
     )
 
 
-def _without_mask(spec: dict, config: dict, rows: int) -> None:
-    """Leaves out a mask behind the rows of the embedding, as Blenderbot's is: no text has it."""
-    mask = _token(config, "mask") or "<mask>"
-    if isinstance(spec.get("added_tokens"), list):
-        spec["added_tokens"] = [
-            token
-            for token in spec["added_tokens"]
-            if not _is_token(token) or token["content"] != mask or token["id"] < rows
-        ]
+def _without_rowless(spec: dict, config: dict, rows: int) -> list[str]:
+    """Leaves out a mask and a padding token behind the rows of the embedding, as Blenderbot's mask
+    and the [PAD] of many fine-tuned models are; what was left out. No text has them. Another token
+    without a row stays, and all with it."""
+    added = spec.get("added_tokens")
+    behind = [t for t in added if _is_token(t) and t["id"] >= rows] if type(added) is list else []
+    names = {_token(config, "mask") or "<mask>", _token(config, "pad")}
+    if not behind or not {token["content"] for token in behind} <= names:
+        return []
+    spec["added_tokens"] = [token for token in added if token not in behind]
+    return [token["content"] for token in behind]
 
 
 def build_hf_section(
@@ -715,15 +717,15 @@ def build_hf_section(
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …); rows: of the embedding, behind which a mask
-    is left out. Returns the section and what else the files say: `model` (wordpiece, bpe, unigram),
-    `pieces` (how many ids there are), `ids` (of all pieces by their texts), `special` (the special
-    tokens' alone), `pad`, `unknown`, `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the
-    template's ids `prefix`, `suffix`, `pair` (lists; `pair` is read by pair_of), `pair_segment`
-    (the segment of a second text and of what follows it) and `other_segments` (whether special
-    tokens have other segments: check_segments), `max_length` (tokenizer_config.json's
-    model_max_length, or None) and `truncation` (tokenizer.json's, or None; the engine's limits are
-    the user's). Raises TokenizerError, naming the thing, for what would change the ids and is not
-    understood.
+    and a padding token are left out. Returns the section and what else the files say: `model`
+    (wordpiece, bpe, unigram), `pieces` (how many ids there are), `left_out` (texts of tokens),
+    `ids` (of all pieces by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
+    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
+    `pair` (lists; `pair` is read by pair_of), `pair_segment` (the segment of a second text and of
+    what follows it) and `other_segments` (whether special tokens have other segments:
+    check_segments), `max_length` (tokenizer_config.json's model_max_length, or None) and
+    `truncation` (tokenizer.json's, or None; the engine's limits are the user's). Raises
+    TokenizerError, naming the thing, for what would change the ids and is not understood.
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
@@ -751,8 +753,7 @@ def build_hf_section(
                 "model",
             ),
         )
-        if rows is not None:
-            _without_mask(spec, config, rows)
+        left_out = [] if rows is None else _without_rowless(spec, config, rows)
         kind = member(spec, "model", "tokenizer.json").get("type")
         built = (model for model in MODELS if model.from_json and model.json_type == kind)
         model = next((model for model in built if model.takes(spec)), None)
@@ -769,6 +770,7 @@ def build_hf_section(
     return section, {
         "model": model.name,
         "pieces": vocabulary.count(),
+        "left_out": left_out,
         "ids": {**vocabulary.of_model, **vocabulary.ids},
         "special": {text: vocabulary.ids[text] for text in sorted(vocabulary.special)},
         **_special_ids(config, vocabulary, unknown),

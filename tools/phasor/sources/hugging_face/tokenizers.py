@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from phasor import mistaken
-from phasor.errors import PhasorError, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families import decoder, encoder_decoder
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
@@ -32,6 +32,7 @@ from phasor.tokenizers.section import contradiction
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
 
+_MOST_TOKENS = 5  # in a message
 # Files that a tokenizer is in, the first that is there; transformers' older ones have no
 # tokenizer.json.
 _TOKENIZER_FILES = words("""
@@ -93,7 +94,8 @@ def sections(
         if path.suffix == ".model" and source.side == "target":
             _describe_sentencepiece(source, path)
             return tokenizer_sections(source.model, {"target": path})
-        section, info = tokenizer_json.build_hf_section(path)
+        rows = source.model.descriptor[source.side]["vocabulary"]
+        section, info = tokenizer_json.build_hf_section(path, rows=rows)
         _note_versions(source.model, path)
         if given and (other := contradiction(section, source.model.descriptor[source.side])):
             raise PhasorError(f"not the model's vocabulary: {other}")
@@ -280,10 +282,20 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
     """Puts what a tokenizer says of ids and pairs into the descriptor (`info`: of
     the section that was made)."""
     side = source.model.descriptor[source.side]
-    if info["pieces"] > side["vocabulary"]:
+    rows = side["vocabulary"]
+    if info["pieces"] > rows:
+        behind = sorted((i, text) for text, i in info["ids"].items() if i >= rows)
+        names = ", ".join(f"{printable(text)} ({i})" for i, text in behind[:_MOST_TOKENS])
+        more = len(behind) - _MOST_TOKENS
         raise PhasorError(
-            f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows"
+            f"has {info['pieces']} pieces, the embedding has {rows} rows, and none for {names}"
+            + (f" and {more} more" if more > 0 else "")
         )
+    source.model.notes += [
+        f"{printable(token)}: left out of the tokenizer: the embedding, with {rows} rows, has none"
+        " for it"
+        for token in info["left_out"]
+    ]
     first, last = (
         info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
     )

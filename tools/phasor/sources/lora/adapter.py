@@ -5,13 +5,17 @@ sum divided by its length, times the row's magnitude.
 The directory has adapter_config.json and adapter_model.safetensors or .bin. Sums are computed in
 float64 and rounded once. Every tensor of the adapter has its place in the checkpoint, or the
 conversion stops with its name.
+
+PEFT changes one module at a time. Where a base's output matrix is its embedding, an adapter with a
+change or a copy (modules_to_save) of one of the two leaves the other as it was. A matrix that PEFT
+saves without a copy (base_layer, save_embedding_layers) is the base's own, and so both.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -52,7 +56,7 @@ _ONE_VALUE: dict[str, list] = settings("""
 _PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
 _HARMLESS = words("""
     base_model_name_or_path revision task_type inference_mode auto_mapping target_modules
-    exclude_modules modules_to_save lora_dropout layers_to_transform layers_pattern
+    exclude_modules lora_dropout layers_to_transform layers_pattern
     megatron_config megatron_core loftq_config eva_config corda_config runtime_config
     peft_version qalora_group_size ensure_weight_tying base_model_class
 """)
@@ -84,22 +88,28 @@ class Change(NamedTuple):
         return out.astype(np.float32)
 
 
-class Merged(Checkpoint):
-    """A checkpoint of which some tensors are others, and to some something is added when they are
-    loaded (to those others too: PEFT keeps the embedding that it changes)."""
+class Own:
+    """A tensor that the adapter has changed, or brought, for one module alone (`alone`)."""
 
-    def __init__(
-        self, base: Checkpoint, replaced: Mapping[str, Stored], changes: Mapping[str, Change]
-    ) -> None:
-        super().__init__(base.path, {**base.tensors, **replaced})
-        self.changes = changes
+    alone = True
 
-    def load(self, name: str) -> np.ndarray:
-        value = super().load(name)
-        return self.changes[name].added(value) if name in self.changes else value
+    def __init__(self, stored: Any, change: Change | None = None) -> None:
+        self.stored, self.change = stored, change
+        self.shape, self.is_float = stored.shape, stored.is_float
+        self.dtype = getattr(stored, "dtype", None)
 
-    def kept(self, name: str) -> Any:
-        return None if name in self.changes else super().kept(name)
+    def load(self) -> np.ndarray:
+        value = self.stored.load()
+        return value if self.change is None else self.change.added(value)
+
+
+class Ends(NamedTuple):
+    """The names of a language model's embedding and of its output's matrix, and whether its
+    configuration says that they are one."""
+
+    embedding: str
+    output: str
+    tied: bool
 
 
 def merged(
@@ -107,10 +117,11 @@ def merged(
     folder: Path,
     trunk: str,
     transposed: Callable[[str], bool] = lambda _: False,
-    tied: bool = False,
-) -> Merged:
+    ends: Ends | None = None,
+) -> Checkpoint:
     """The checkpoint with an adapter. transposed: which tensors of the base are stored as (inputs,
-    outputs); tied: the output is the embedding."""
+    outputs); ends: those of a language model, whose vocabulary the adapter may change. Of tied ones
+    both names are there if, and only if, the adapter has parted them, or the base has both."""
     if not (folder / "adapter_config.json").is_file():
         raise PhasorError(f"{folder}: --lora: expected a directory with adapter_config.json")
     config = _config(folder)
@@ -118,26 +129,73 @@ def merged(
     if path is None:
         raise PhasorError(f"{folder}: expected {' or '.join(_FILES)}")
     adapter = open_checkpoint(path)
-    pairs = {}
-    replaced = {}
+    tensors: dict[str, Any] = dict(base.tensors)
+    names = ends[:2] if ends and ends.tied else ()
+    for name, other in (names, names[::-1]) if names else ():
+        if other in base:
+            tensors.setdefault(name, base.tensors[other])
+    whole = Checkpoint(base.path, tensors, base.notes)
+    pairs, replaced = {}, {}
     for name in adapter:
         place, part = _place(name)
         if part is None:
-            replaced[_found(base, place, trunk, path, name)] = adapter.tensors[name]
+            target = _found(whole, place, trunk, path, name)
+            stored = adapter.tensors[name]
+            _check_shape(whole, target, stored.shape, path, ends)
+            replaced[target] = Own(stored) if _is_copy(config, place, name) else stored
         else:
             pairs.setdefault(place, {})[part] = name
-    for target, stored in replaced.items():
-        if base.shape(target) != stored.shape:
-            raise PhasorError(
-                f"{path}: {target} has shape {stored.shape}, expected {base.shape(target)}"
-            )
-    changes = {}
+    for name, other in (names, names[::-1]) if names else ():
+        _replace_both(replaced, name, other, path)
+    tensors.update(replaced)
     for module, parts in pairs.items():
-        target = _found(base, module + ".weight", trunk, path, next(iter(parts.values())))
-        changes[target] = _change(
-            adapter, module, parts, config, base.shape(target), transposed(target), tied
-        )
-    return Merged(base, replaced, changes)
+        target = _found(whole, module + ".weight", trunk, path, next(iter(parts.values())))
+        stored, turned = tensors[target], transposed(target)
+        tensors[target] = Own(stored, _change(adapter, module, parts, config, stored.shape, turned))
+    kept = ends is not None and parted(whole, ends)
+    for name in names:
+        if name not in base and not kept:
+            del tensors[name]
+    return whole
+
+
+def parted(checkpoint: Checkpoint, ends: Ends) -> bool:
+    """Whether an adapter has made two matrices of a tied one."""
+    names = ends[:2]
+    both = ends.tied and all(name in checkpoint for name in names)
+    return both and checkpoint.alone(*names) and not checkpoint.same(*names)
+
+
+def _replace_both(replaced: dict[str, Any], name: str, other: str, path: Path) -> None:
+    """A matrix of the base's own is both where the base has one for both."""
+    found = replaced.get(name)
+    if found is None or isinstance(found, Own):
+        return
+    beside = replaced.setdefault(other, found)
+    if not isinstance(beside, Own) and not np.array_equal(beside.load(), found.load()):
+        raise PhasorError(f"{path}: {name} and {other} differ, and are one matrix of the base")
+
+
+def _check_shape(
+    base: Checkpoint, target: str, shape: tuple[int, ...], path: Path, ends: Ends | None
+) -> None:
+    """PhasorError for a tensor of another shape; of a language model's ends the rows may be more
+    or fewer."""
+    wanted = base.shape(target)
+    rows = ends is not None and target in ends[:2] and len(shape) == 2 and shape[0] > 0
+    if shape != wanted and not (rows and shape[1:] == wanted[1:]):
+        raise PhasorError(f"{path}: {target} has shape {shape}, expected {wanted}")
+
+
+def _is_copy(config: Config, place: str, name: str) -> bool:
+    """Whether a tensor of the adapter is of a module that PEFT has copied (modules_to_save, which
+    has ends of the modules' names)."""
+    if ".modules_to_save." in name or ".base_layer." in name:
+        return ".base_layer." not in name
+    parts = place.split(".")
+    modules = [".".join(parts[:n]) for n in range(1, len(parts))]
+    ends = tuple(config.get("modules_to_save", []))
+    return any(module.endswith(ends) for module in modules)
 
 
 def _config(folder: Path) -> Config:
@@ -160,6 +218,9 @@ def _config(folder: Path) -> Config:
             raise config.error(name, f"expected a table of at most {_MOST_PATTERNS} patterns")
         for pattern in table:
             _tokens(config, name, pattern)
+    saved = config.get("modules_to_save", [])
+    if not isinstance(saved, list) or not all(isinstance(end, str) for end in saved):
+        raise config.expected("modules_to_save", saved, "a list of names")
     for name in ("r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out"):
         config.get(name)
     config.finish(_HARMLESS)
@@ -194,7 +255,6 @@ def _change(
     config: Config,
     shape: tuple[int, ...],
     transposed: bool,
-    tied: bool,
 ) -> Change:
     embedding = "lora_embedding_A" in parts
     wanted = ("lora_embedding_A", "lora_embedding_B") if embedding else ("lora_A", "lora_B")
@@ -206,11 +266,6 @@ def _change(
         raise PhasorError(
             f"{adapter.path}: {module}: expected {' and '.join(wanted)}, found "
             f"{', '.join(sorted(parts))}"
-        )
-    if embedding and tied:
-        raise PhasorError(
-            f"{adapter.path}: {module}: the embedding is the output matrix too, and the adapter "
-            "changes only one of them"
         )
     a, b = (adapter.load(parts[name]) for name in wanted[:2])
     turned = embedding or transposed or config.flag("fan_in_fan_out")
