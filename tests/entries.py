@@ -90,6 +90,8 @@ NOT_FOREIGN = {
     "tools/phasor/auto_type.py": "a scratch file of its own; a text by files.py, as moments has it",
     "tools/phasor/plot.py": "arrays that the phasor program has just written",
     "tools/phasor/verify.py": "arrays that the phasor program has just written",
+    "tools/phasor/format/checksum.py": "sums bytes, whatever they are",
+    "tools/phasor/format/writer.py": "the head of the file that it has written",
     "tools/phasor/replay.py": "what the phasor program has just said",
     "tools/phasor/vectors.py": "bits of a hash; a section of a file that format/file.py checks",
     "tools/phasor/values.py": "constants of the package",

@@ -20,20 +20,19 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from phasor import vectors as V  # noqa: E402
+from phasor.files import replacing
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
-from phasor.format.file import (  # noqa: E402
+from phasor.format.file import (
     CHAT,
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
     VECTORS,
     PhasorFile,
     Quantized,
-    replace_section,
-    replacing,
-    write_model,
 )
+from phasor.format.writer import replace_section, write_model
 from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3

@@ -6,6 +6,8 @@ import struct
 import numpy as np
 import pytest
 
+from phasor.files import replacing
+from phasor.format import checksum, writer
 from phasor.format import descriptor as D
 from phasor.format import file as F
 from phasor.format import layout as L
@@ -49,8 +51,8 @@ def weights(slot: R.Slot) -> np.ndarray:
 
 
 def write(path, descriptor=None, kind=L.F32, source=weights, extra=None):
-    with F.replacing(path) as file:
-        report = F.write_model(file, descriptor or small(), source, kind, extra)
+    with replacing(path) as file:
+        report = writer.write_model(file, descriptor or small(), source, kind, extra)
     return report
 
 
@@ -215,7 +217,7 @@ def reseal(data: bytearray) -> bytearray:
     """The same with the head's checksum mended."""
     head = struct.unpack_from("<Q", data, 32)[0]
     struct.pack_into("<I", data, 40, 0)
-    struct.pack_into("<I", data, 40, L.crc32c(bytes(data[:head])))
+    struct.pack_into("<I", data, 40, checksum.crc32c(bytes(data[:head])))
     return data
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from phasor import convert
 from phasor import vectors as phasor_vectors
-from phasor.format.file import VECTORS, PhasorFile, replace_section
+from phasor.format.file import VECTORS, PhasorFile
+from phasor.format.writer import replace_section
 from phasor.reference.forward import Reference
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "pytorch"

@@ -11,18 +11,11 @@ import pytest
 from phasor import convert
 from phasor import vectors as V
 from phasor.families.model import is_end
+from phasor.files import replacing
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import (
-    CHAT,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    VECTORS,
-    PhasorFile,
-    replace_section,
-    replacing,
-    write_model,
-)
+from phasor.format.file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile
+from phasor.format.writer import replace_section, write_model
 from phasor.moments import Moments
 from phasor.replay import finished
 

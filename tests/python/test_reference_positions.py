@@ -11,6 +11,7 @@ from phasor import vectors as V
 from phasor.format import descriptor as D
 from phasor.format import file as F
 from phasor.format import tensors as R
+from phasor.format import writer
 from phasor.format.layout import PhasorError
 from phasor.reference import forward as reference
 from phasor.reference import functions
@@ -387,7 +388,7 @@ def test_vectors_of_encoders(tmp_path, output, rows):
     )
     content = V.build(file, inputs)
     with open(file.path, "r+b") as out:
-        F.replace_section(out, F.VECTORS, content)
+        writer.replace_section(out, F.VECTORS, content)
     file = F.PhasorFile(file.path)
     file.check()
     section, model = V.read(file.section(F.VECTORS), file.descriptor), Reference(file)

@@ -5,11 +5,12 @@ import subprocess
 
 import numpy as np
 import pytest
-from random_models import lm, write_random
 
+from phasor.format import checksum
 from phasor.format import file as F
 from phasor.format import layout as L
 from phasor.format import tensors as R
+from random_models import lm, write_random
 
 FFN_OUT = R.key_of(R.DECODER, 0, R.FFN_OUT)
 
@@ -28,11 +29,11 @@ def sealed(path, key: int, change) -> None:
     tensor = np.frombuffer(data, np.uint8)[e.offset : e.offset + e.bytes]
     change(tensor)
     directory = file.sections[F.DIRECTORY][0] + 8 + F.ENTRY_BYTES * list(file.entries).index(key)
-    struct.pack_into("<I", data, directory + 36, L.crc32c(tensor))
+    struct.pack_into("<I", data, directory + 36, checksum.crc32c(tensor))
     at = F.HEADER_BYTES + F.SECTION_BYTES * list(file.sections).index(F.DATA)
-    struct.pack_into("<I", data, at + 24, L.crc32c(bytes(data[offset : offset + size])))
+    struct.pack_into("<I", data, at + 24, checksum.crc32c(bytes(data[offset : offset + size])))
     struct.pack_into("<I", data, 40, 0)
-    struct.pack_into("<I", data, 40, L.crc32c(bytes(data[: file.head_bytes])))
+    struct.pack_into("<I", data, 40, checksum.crc32c(bytes(data[: file.head_bytes])))
     del tensor
     path.write_bytes(data)
 

@@ -15,7 +15,8 @@ import make_models as M
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import PhasorFile, write_model
+from phasor.format.file import PhasorFile
+from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
 from phasor.smoothing import Smoothed, scales
 

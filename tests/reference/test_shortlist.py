@@ -17,14 +17,9 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="tools/requirements-refe
 
 from bench.peers import token  # noqa: E402
 from bench.translator import export_peer  # noqa: E402
-
 from phasor.format import layout as L  # noqa: E402
-from phasor.format.file import (  # noqa: E402
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    PhasorFile,
-    write_model,
-)
+from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile
+from phasor.format.writer import write_model
 from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
 
 MODEL = ROOT / "models" / "zh-en.phasor"

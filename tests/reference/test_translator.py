@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from phasor.format import tensors as R  # noqa: E402
-from phasor.format.file import PhasorFile, write_model  # noqa: E402
+from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.format.layout import F32  # noqa: E402
+from phasor.format.writer import write_model  # noqa: E402
 from sample import part  # noqa: E402
 
 torch = pytest.importorskip("torch")

@@ -9,9 +9,11 @@ from typing import Callable
 import numpy as np
 
 from phasor import vectors as V
+from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import file as F
 from phasor.format import layout as L
+from phasor.format import writer
 from phasor.format.tensors import Slot
 from phasor.reference.forward import Reference
 from phasor.tokenizers.models.word_list import build_wordlist_section
@@ -33,8 +35,8 @@ def write_random(
     weights: Callable[[Slot], np.ndarray] | None = None,
 ) -> F.PhasorFile:
     """A file with these weights; without them random ones, vectors near one."""
-    with F.replacing(path) as file:
-        F.write_model(file, descriptor, weights or random_weights, kind, extra)
+    with replacing(path) as file:
+        writer.write_model(file, descriptor, weights or random_weights, kind, extra)
     return F.PhasorFile(path)
 
 

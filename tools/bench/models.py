@@ -19,7 +19,8 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import Quantized, Weights, write_model
+from phasor.format.file import Quantized, Weights
+from phasor.format.writer import write_model
 from phasor.sources.gguf.container import TYPES as BLOCKS
 
 

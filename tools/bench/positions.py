@@ -17,7 +17,7 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import write_model
+from phasor.format.writer import write_model
 
 LONGEST = 512
 ENCODINGS: dict[str, dict] = {

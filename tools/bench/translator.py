@@ -38,8 +38,9 @@ from phasor.files import replacing, write_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile, Weights, write_model
+from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile, Weights
 from phasor.format.layout import PhasorError
+from phasor.format.writer import write_model
 from phasor.reference.functions import sinusoid
 
 PEER = "CTranslate2"

@@ -22,8 +22,9 @@ from phasor.files import read_text, writing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import PhasorFile, write_model
+from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.format.writer import write_model
 from phasor.moments import inputs as inputs_of_text
 from phasor.program import need_phasor
 from phasor.reference.forward import Reference

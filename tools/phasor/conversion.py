@@ -19,7 +19,8 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import VECTORS, Rounding, replace_section, write_model
+from phasor.format.file import VECTORS
+from phasor.format.writer import Rounding, replace_section, write_model
 from phasor.moments import Moments
 from phasor.replay import finished
 from phasor.smoothing import Smoothed

@@ -9,8 +9,9 @@ from typing import BinaryIO, NamedTuple, Sequence
 
 from phasor import scratch
 from phasor.errors import PhasorError
-from phasor.format.file import VECTORS, PhasorFile, replace_section
+from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32, F64
+from phasor.format.writer import replace_section
 from phasor.program import ProgramFailed, run
 from phasor.vectors import (
     MOST_IN_FLOAT32,

@@ -20,8 +20,9 @@ from phasor import vectors as V
 from phasor.files import writing
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.file import PhasorFile, Weights, write_model
+from phasor.format.file import PhasorFile, Weights
 from phasor.format.layout import F32
+from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
 
 _LENGTH, _STRENGTH = 64, 0.5

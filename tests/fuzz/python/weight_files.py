@@ -11,7 +11,7 @@ import raw
 from source import GOLDEN, Source
 
 from phasor.format import file as F
-from phasor.format.layout import crc32c
+from phasor.format.checksum import crc32c
 
 _MODELS = (
     *(

@@ -1,25 +1,21 @@
-"""Writes and reads `.phasor` files (docs/format.md). numpy only.
-
-`write_model` streams: it holds one tensor at a time (with files.replacing a file is there whole or
-not at all). `PhasorFile` checks a file's structure when it is opened, and everything with `check`.
-"""
+"""A weight file (docs/format.md): its parts, and the reader. `PhasorFile` checks a file's structure
+when it is opened, and everything with `check`. numpy only."""
 
 from __future__ import annotations
 
 import os
 import struct
 from pathlib import Path
-from typing import BinaryIO, Callable, Iterator, NamedTuple, Union
+from typing import Callable, NamedTuple, Union
 
 import numpy as np
 
 from phasor.errors import named
-
-# write_model is used with replacing, which is found here too.
-from phasor.files import map_bytes, replacing  # noqa: F401
+from phasor.files import map_bytes
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
-from phasor.format.layout import PhasorError, crc32c, round_up
+from phasor.format.checksum import crc32c
+from phasor.format.layout import PhasorError, round_up
 from phasor.format.tensors import Slot, slots, tensor_name
 
 MAGIC = b"\x89PHASOR\n"
@@ -35,7 +31,7 @@ SECTIONS = {
     CHAT: "CHAT",
     DATA: "DATA",
 }
-_REQUIRED = (META, DIRECTORY, DATA)
+REQUIRED = (META, DIRECTORY, DATA)
 
 
 class Quantized(NamedTuple):
@@ -62,332 +58,6 @@ class Entry(NamedTuple):
     cols: int
     panels: int
     crc: int
-
-
-class Rounding(NamedTuple):
-    """What storing did to the values of one type: the largest |stored − given|, and as a share of
-    the tensor's largest |value|."""
-
-    type: int
-    bytes: int
-    largest: float
-    share: float
-    where: str
-
-
-# ---- Encoding of one tensor
-
-
-def _exact(slot: Slot, given: np.ndarray) -> np.ndarray:
-    """The values as f32 (f64 for a table of frequencies), shape and finiteness checked."""
-    shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
-    if given.shape != shape:
-        raise PhasorError(f"{slot.name}: has shape {tuple(given.shape)}, expected {shape}")
-    if slot.type == L.F64:
-        values = given.astype("<f8")
-    else:
-        with np.errstate(over="ignore"):
-            values = given.astype("<f4")
-    if not np.isfinite(values).all():
-        raise PhasorError(f"{slot.name}: a weight is not finite in {L.TYPES[slot.type]}")
-    return values
-
-
-def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
-    if slot.type == L.F64:
-        return values.tobytes()
-    values = L.flush_subnormals(values)
-    out = np.zeros(slot.rows, dtype="<f4")
-    for true, padded in (
-        L.part_rows(slot.parts) if len(slot.parts) > 1 else [(slice(0, slot.rows),) * 2]
-    ):
-        out[padded] = values[true]
-    return out.tobytes()
-
-
-def _quantized(
-    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None
-) -> tuple[Quantized, np.ndarray]:
-    """The quantized form and the error of each value, f32 (N, K) (zeros where it was that already;
-    of q8rh beside the rotated weights)."""
-    if isinstance(given, Quantized):
-        rows = sum(slot.parts)
-        shapes = [(rows, count) for count in L.counts_of(slot.cols, given.type)]
-        if [given.scales.shape, given.values.shape] != shapes:
-            raise PhasorError(
-                f"{slot.name}: the {L.TYPES[given.type]} values have another shape than "
-                f"{sum(slot.parts)} x {slot.cols}"
-            )
-        if given.type == kind:
-            return given, np.zeros((1, 1), dtype=np.float32)
-        given = L.dequantize(given.scales, given.values, slot.cols, given.type)
-    values = _exact(slot, given)
-    try:
-        scales, q = L.quantize(values, kind, moments)
-    except PhasorError as error:
-        raise PhasorError(f"{slot.name}: {error}") from error
-    given, as_stored = (L.rotate_weights(values), L.Q8R) if kind == L.Q8RH else (values, kind)
-    stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
-    return Quantized(scales, q, kind), stored - given
-
-
-def _encode(
-    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None = None
-) -> Iterator[tuple[bytes, float]]:
-    """The tensor's bytes in pieces, each with the largest error in it."""
-    if slot.layout == L.VECTOR:
-        yield _encode_vector(slot, _exact(slot, given)), 0.0
-    elif kind in L.QUANTIZED:
-        q, error = _quantized(slot, kind, given, moments)
-        yield from _encode_quantized(slot, q, float(np.abs(error).max()))
-    else:
-        if isinstance(given, Quantized):
-            given = L.dequantize(given.scales, given.values, slot.cols, given.type)
-        yield from _encode_numbers(slot, kind, _exact(slot, given))
-
-
-def _encode_quantized(slot: Slot, q: Quantized, worst: float) -> Iterator[tuple[bytes, float]]:
-    if slot.layout == L.ROWS:
-        yield L.pack_rows(q.scales, q.values, slot.cols, q.type), worst
-        return
-    for true, _ in L.part_rows(slot.parts):
-        yield L.pack_panels(q.scales[true], q.values[true], slot.cols, q.type), worst
-
-
-def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple[bytes, float]]:
-    """f32, f16 and bf16."""
-    rows = slot.layout == L.ROWS
-    for true in [slice(None)] if rows else [true for true, _ in L.part_rows(slot.parts)]:
-        part = values[true]
-        try:
-            stored = L.flush_subnormals(part) if kind == L.F32 else L.halves_of(part, kind)
-        except PhasorError as error:
-            raise PhasorError(f"{slot.name}: {error}") from error
-        error = 0.0 if kind == L.F32 else float(np.abs(L.widen(stored, kind) - part).max(initial=0))
-        yield stored.tobytes() if rows else L.pack_numbers(stored, kind), error
-
-
-# ---- Writing
-
-
-class _Plan(NamedTuple):
-    sections: dict[int, tuple[int, int]]  # kind -> offset, bytes
-    entries: list[Entry]  # crc still 0
-    head_bytes: int
-    file_bytes: int
-
-
-def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) -> _Plan:
-    """Where everything lies. wanted: (slot, type) in the file's order."""
-    count = 3 + len(extra)
-    places: dict[int, tuple[int, int]] = {}
-    at = round_up(HEADER_BYTES + SECTION_BYTES * count, ALIGNMENT)
-    for kind, size in [(META, len(meta)), (DIRECTORY, 8 + ENTRY_BYTES * len(wanted))]:
-        places[kind] = (at, size)
-        at = round_up(at + size, ALIGNMENT)
-    head = at
-    for kind in sorted(extra):
-        if kind not in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT):
-            raise PhasorError(f"section {kind} cannot be written")
-        if not extra[kind]:
-            raise PhasorError(f"section {SECTIONS[kind]} is empty")
-        places[kind] = (at, len(extra[kind]))
-        at = round_up(at + len(extra[kind]), ALIGNMENT)
-    data, entries, end = at, [], at
-    for slot, kind in wanted:
-        size = L.tensor_bytes(kind, slot.layout, slot.rows, slot.cols, slot.panels)
-        entries.append(
-            Entry(
-                slot.key,
-                kind,
-                slot.layout,
-                at,
-                size,
-                rows=slot.rows,
-                cols=slot.cols,
-                panels=slot.panels,
-                crc=0,
-            )
-        )
-        end = at + size
-        at = round_up(end, ALIGNMENT)
-    places[DATA] = (data, end - data)
-    return _Plan(places, entries, head, end)
-
-
-def _head(plan: _Plan, meta: bytes, entries: list[Entry], crcs: dict[int, int]) -> bytes:
-    """Header, section table, META and DIRECTORY, with the checksum."""
-    out = bytearray(plan.head_bytes)
-    struct.pack_into(
-        "<8sIIIIQQII",
-        out,
-        0,
-        MAGIC,
-        VERSION,
-        ENDIAN,
-        ALIGNMENT,
-        len(plan.sections),
-        plan.file_bytes,
-        plan.head_bytes,
-        0,
-        0,
-    )
-    for i, kind in enumerate(sorted(plan.sections)):
-        offset, size = plan.sections[kind]
-        struct.pack_into(
-            "<IIQQII",
-            out,
-            HEADER_BYTES + SECTION_BYTES * i,
-            kind,
-            int(kind in _REQUIRED),
-            offset,
-            size,
-            crcs.get(kind, 0),
-            0,
-        )
-    out[plan.sections[META][0] : plan.sections[META][0] + len(meta)] = meta
-    at = plan.sections[DIRECTORY][0]
-    struct.pack_into("<II", out, at, len(entries), 0)
-    for i, e in enumerate(entries):
-        struct.pack_into(
-            "<IBBHQQIIIIQ",
-            out,
-            at + 8 + ENTRY_BYTES * i,
-            e.key,
-            e.type,
-            e.layout,
-            0,
-            e.offset,
-            e.bytes,
-            e.rows,
-            e.cols,
-            e.panels,
-            e.crc,
-            0,
-        )
-    struct.pack_into("<I", out, 40, crc32c(out))
-    return bytes(out)
-
-
-def _pad_to(file: BinaryIO, offset: int) -> bytes:
-    """Zeros up to `offset`, written."""
-    zeros = bytes(offset - file.tell())
-    file.write(zeros)
-    return zeros
-
-
-def write_model(
-    file: BinaryIO,
-    descriptor: dict,
-    source: Source,
-    kind: int | Callable[[Slot], int] = L.F32,
-    extra: dict[int, bytes] | None = None,
-    progress: Callable[[Slot], None] = lambda slot: None,
-    moments: Callable[[Slot], np.ndarray | None] | None = None,
-) -> list[Rounding]:
-    """Writes a whole file from its first byte on; `file` is seekable and empty.
-
-    source gives the weights of each slot, in the file's order; kind is the type of the matrices,
-    one for all or a function of the slot; extra are the sections after the head; moments (K) of a
-    matrix's inputs say how much each counts in q8 and q4. Returns the rounding of each type.
-    PhasorError when a weight does not fit the descriptor.
-    """
-    meta, extra = phasor_descriptor.encode_meta(descriptor), extra or {}
-    type_of = kind if callable(kind) else lambda slot: kind
-    wanted = [
-        (slot, type_of(slot) if slot.matrix else slot.type)
-        for slot in slots(phasor_descriptor.with_defaults(descriptor))
-    ]
-    plan = _plan(meta, wanted, extra)
-    file.write(bytes(plan.head_bytes))
-    crcs = {}
-    for section in sorted(extra):
-        _pad_to(file, plan.sections[section][0])
-        file.write(extra[section])
-        crcs[section] = crc32c(extra[section])
-    _pad_to(file, plan.sections[DATA][0])
-    entries, data_crc, worst = [], 0, {}
-    for (slot, type_), entry in zip(wanted, plan.entries):
-        progress(slot)
-        data_crc = crc32c(_pad_to(file, entry.offset), data_crc)
-        given, crc = source(slot), 0
-        largest, error = _largest(given), 0.0
-        for piece, piece_error in _encode(
-            slot, type_, given, moments(slot) if moments and slot.matrix else None
-        ):
-            file.write(piece)
-            crc, error = crc32c(piece, crc), max(error, piece_error)
-        if file.tell() != entry.offset + entry.bytes:
-            raise AssertionError(
-                f"{slot.name}: {file.tell() - entry.offset} bytes were written, {entry.bytes} "
-                "planned"
-            )
-        data_crc = L.crc32c_join(data_crc, crc, entry.bytes)
-        entries.append(entry._replace(crc=crc))
-        _note(worst, type_, entry.bytes, error, largest, slot.name)
-    crcs[DATA] = data_crc
-    file.seek(0)
-    file.write(_head(plan, meta, entries, crcs))
-    file.seek(0, os.SEEK_END)
-    return [worst[type_] for type_ in sorted(worst)]
-
-
-def _largest(given: Weights) -> float:
-    return 0.0 if isinstance(given, Quantized) else float(np.abs(given).max(initial=0.0))
-
-
-def _note(
-    worst: dict[int, Rounding], type_: int, size: int, error: float, largest: float, where: str
-) -> None:
-    old = worst.get(type_, Rounding(type_, 0, 0.0, 0.0, ""))
-    share = error / largest if largest > 0 else 0.0
-    new = Rounding(
-        type_,
-        old.bytes + size,
-        max(old.largest, error),
-        max(old.share, share),
-        where if error > old.largest else old.where,
-    )
-    worst[type_] = new
-
-
-def _read_exactly(file: BinaryIO, size: int) -> bytes:
-    data = file.read(size)
-    if len(data) != size:
-        raise PhasorError(f"{file.name}: became shorter while it was written")
-    return data
-
-
-def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
-    """Puts other bytes of the same size into a section, and mends its checksum and the head's."""
-    file.seek(0)
-    header = _read_exactly(file, HEADER_BYTES)
-    sections, head_bytes = (
-        struct.unpack_from("<I", header, 20)[0],
-        struct.unpack_from("<Q", header, 32)[0],
-    )
-    file.seek(0)
-    head = bytearray(_read_exactly(file, head_bytes))
-    for i in range(sections):
-        at = HEADER_BYTES + SECTION_BYTES * i
-        found, _, offset, size = struct.unpack_from("<IIQQ", head, at)
-        if found != kind:
-            continue
-        if size != len(content):
-            raise AssertionError(f"section {kind} has {size} bytes, not {len(content)}")
-        file.seek(offset)
-        file.write(content)
-        struct.pack_into("<I", head, at + 24, crc32c(content))
-        struct.pack_into("<I", head, 40, 0)
-        struct.pack_into("<I", head, 40, crc32c(head))
-        file.seek(0)
-        file.write(head)
-        file.flush()
-        return
-    raise AssertionError(f"the file has no section {kind}")
-
-
-# ---- Reading
 
 
 class PhasorFile:
@@ -471,7 +141,7 @@ class PhasorFile:
             if kind in (META, DIRECTORY) and crc:
                 raise PhasorError(f"section {name}: a checksum of its own, which the head has")
             out[kind], last_kind, end = (offset, size, crc), kind, offset + size
-        for kind in _REQUIRED:
+        for kind in REQUIRED:
             if kind not in out:
                 raise PhasorError(f"section {SECTIONS[kind]} is missing")
         if round_up(out[DIRECTORY][0] + out[DIRECTORY][1], ALIGNMENT) != self.head_bytes:
