@@ -670,27 +670,12 @@ TEST_CASE(
   CHECK(std::string(error.text) == "limits.beams: 257, expected 0 to 256");
 }
 
-TEST_CASE("limits of a caller that is older have no beams; a search asks for them") {
+TEST_CASE("a search asks for limits of beams") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
-  phasor_limits limits = limits_of(probe.model, 0);
-  std::size_t plain = 0, old = 0, beams = 0;
-  REQUIRE(phasor_session_size(&plain, probe.model, &limits, nullptr) == PHASOR_OK);
-  limits.beams = 4;
-  REQUIRE(phasor_session_size(&beams, probe.model, &limits, nullptr) == PHASOR_OK);
-  limits.struct_size = offsetof(phasor_limits, beams);
-  REQUIRE(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_OK);
-  CHECK(old == plain);
-  CHECK(beams > plain);
+  const phasor_limits limits = limits_of(probe.model, 0);
   const Engine e(file, nullptr, &limits);
   CHECK(search(e, {5}, PHASOR_BEAM_OPTIONS_INIT).error == "options.beams: 0, limits.beams holds 0");
-  REQUIRE(phasor_limits_for(probe.model, 0, 30, &limits) == PHASOR_OK);
-  CHECK(limits.beams == 4);  // not written
-  CHECK(limits.target == 30);
-  limits.struct_size = sizeof limits + 4;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
-  limits.struct_size = 0;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
 }
 
 TEST_CASE(

@@ -155,16 +155,6 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
   size_t bytes = 0;
   CHECK(phasor_session_size(&bytes, e.model, &neither, &error) == PHASOR_BAD_LIMITS);
   CHECK(std::string(error.text) == "limits.logit_rows: 0, expected 1 to 16777216");
-  phasor_limits older = both;  // a caller that does not know the field
-  older.struct_size = offsetof(phasor_limits, best_rows);
-  REQUIRE(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_OK);
-  phasor_limits plain = both;
-  plain.best_rows = 0;
-  size_t expected = 0;
-  REQUIRE(phasor_session_size(&expected, e.model, &plain, &error) == PHASOR_OK);
-  CHECK(bytes == expected);
-  older.struct_size = sizeof older + 4;
-  CHECK(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_BAD_INPUT);
 
   const uint32_t source[] = {5, 6, 7}, ids[] = {1, 2};
   for (const Engine* engine : {&e, &two})

@@ -8,23 +8,7 @@ using namespace weight_files;
 
 namespace {
 
-using Layers = std::vector<uint32_t>;
-
-constexpr const char *kLm = "tiny-lm-f32", *kBert = "tiny-bert-f32", *kT5 = "tiny-t5-f32",
-                     *kD2l = "tiny-d2l-f32", *kChat = "tiny-chat-f32";
-
-struct Edits {
-  const char* model;
-  std::vector<std::pair<const char*, Item>> items;
-};
-Block made(const Edits& edits) {
-  WeightFile file(edits.model);
-  for (const auto& [name, item] : edits.items) file.set(name, item);
-  return file.write();
-}
-
-// What is said of a model with these values; "" where it is accepted.
-std::string said_of(const Edits& edits) { return measured(made(edits)).line; }
+constexpr const char* kLm = "tiny-lm-f32";
 
 Block changed(const Block& file, std::size_t at, uint32_t value) {
   Block copy(file.data(), file.size());
@@ -32,20 +16,6 @@ Block changed(const Block& file, std::size_t at, uint32_t value) {
   WeightFile::reseal(&copy);
   return copy;
 }
-
-// The descriptor and the kinds of a model with these values.
-struct Read {
-  Descriptor d{};
-  std::vector<KindDescriptor> kinds;
-  Block block;
-  File file{};
-  explicit Read(const Edits& edits) : block(made(edits)) {
-    REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
-    REQUIRE(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_OK);
-    kinds.resize(d.kinds);
-    REQUIRE(read_descriptor(&d, kinds.data(), file, nullptr) == PHASOR_OK);
-  }
-};
 
 }  // namespace
 
@@ -173,141 +143,6 @@ TEST_CASE("limits of the format: a tensor's checksum is too small or too large")
            "section 15 is damaged: its checksum is wrong");
 }
 
-TEST_CASE("limits of the format: every word of every choice") {
-  uint32_t count = 0;
-  const Field* const fields = descriptor_fields(&count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const Field& f = fields[i];
-    if (f.choices == nullptr) continue;
-    CAPTURE(f.name);
-    std::string left = f.choices;
-    for (uint32_t value = f.low; value <= f.high; ++value) {
-      const std::string expected = left.substr(0, left.find('|'));
-      left = expected.size() < left.size() ? left.substr(expected.size() + 1) : "";
-      unsigned char bytes[4];
-      store_u32(bytes, value);
-      const Meta meta{uint32_t{f.scope} << 24 | f.number, kMetaU32, true, 4, bytes};
-      char name[64], text[64];
-      Line names(name, sizeof name), words(text, sizeof text);
-      describe_meta(meta, &names, &words);
-      CHECK(std::string(text) == expected);
-      CHECK_FALSE(expected.empty());
-    }
-  }
-}
-
-TEST_CASE("limits of the format: values of another type, and what follows from others") {
-  CHECK(said_of({kLm, {{"kind0.norm_eps", 1}}}) == "kind0.norm_eps: has type 1, expected 2");
-  CHECK(said_of({kLm, {{"kind0.kv_heads", 3}, {"kind0.cross_kv_heads", 1}}}) ==
-        "kind0.kv_heads: does not divide the heads");
-  const KindDescriptor plain = Read({kLm, {}}).kinds[0];
-  CHECK(plain.cross_head_width == plain.head_width);
-  CHECK(plain.cross_scale == plain.scale);
-  const KindDescriptor own =
-      Read({kLm, {{"kind0.cross_head_width", 7}, {"kind0.cross_scale", 0.5}}}).kinds[0];
-  CHECK(own.cross_head_width == 7);
-  CHECK(plain.cross_heads == 2);
-  CHECK(Read({kLm, {{"kind0.cross_heads", 6}}}).kinds[0].cross_heads == 6);
-  CHECK(own.cross_scale == 0.5f);
-  for (const uint32_t norm : {kNormLayer, kNormRms}) {
-    WeightFile none(kLm);
-    none.erase("kind0.norm_biases").set("kind0.norm", norm);
-    const Block block = none.write();
-    File file{};
-    Descriptor d{};
-    KindDescriptor k{};
-    REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
-    REQUIRE(read_descriptor(&d, &k, file, nullptr) == PHASOR_OK);
-    CHECK(k.norm_biases == (norm == kNormLayer ? 1 : 0));
-    CHECK(Read({kLm, {{"kind0.norm_biases", 1}, {"kind0.norm", norm}}}).kinds[0].norm_biases == 1);
-    CHECK(Read({kLm, {{"kind0.norm_biases", 0}, {"kind0.norm", norm}}}).kinds[0].norm_biases == 0);
-  }
-  // A kind that has no cross-attention has no tensor of one.
-  expect(opened(WeightFile(kLm).set("kind0.cross_score", 1).write()), PHASOR_OK, "");
-}
-
-TEST_CASE("limits of the format: the first of several ids, and the sets of weights") {
-  const char* const id = "target: special id 59 is not below the vocabulary 59";
-  CHECK(said_of({kLm, {{"target.end", Layers{59, 0}}}}) == id);
-  CHECK(said_of({kLm, {{"target.end", Layers{58, 0}}}}) == "");
-  // Where there is a tokenizer behind the ids too.
-  const uint32_t vocabulary = Read({kChat, {}}).d.sides[kDecoder].vocabulary;
-  const std::string n = std::to_string(vocabulary);
-  CHECK(said_of({kChat, {{"target.pad", vocabulary}}}) ==
-        "target: special id " + n + " is not below the vocabulary " + n);
-  const char* const order =
-      "decoder.layers: sets of weights must be numbered in order of first use";
-  CHECK(said_of({kLm, {{"decoder.layers", Layers{0, 0, 0, 0, 0, 1}}}}) == "");
-  CHECK(said_of({kLm, {{"decoder.layers", Layers{0, 0, 0, 0, 0, 2}}}}) == order);
-  CHECK(said_of({kLm, {{"decoder.layers", Layers{0, 0, 0, 1, 0, 0, 0, 2}}}}) == "");
-  CHECK(said_of({kLm, {{"decoder.layers", Layers{0, 0, 0, 1, 0, 0, 0, 3}}}}) == order);
-}
-
-TEST_CASE("limits of the format: widths and vocabularies, larger and smaller") {
-  const Read t5({kT5, {}});
-  const uint32_t width = t5.d.stacks[kEncoder].width;
-  CHECK(said_of({kT5, {{"decoder.cross_width", width + 1}}}) ==
-        "decoder.cross_width: " + std::to_string(width + 1) + ", the encoder's width is " +
-            std::to_string(width));
-  const char* const shared = "target.embedding_shared: the sides differ in vocabulary or width";
-  const uint32_t words = t5.d.sides[kEncoder].vocabulary;
-  const Edits larger[] = {
-      {kT5, {{"source.vocabulary", words + 1}}},
-      {kT5, {{"source.vocabulary", words - 1}}},
-      {kT5, {{"encoder.embedding_width", width + 2}}},
-      {kT5, {{"encoder.embedding_width", width - 2}}},
-  };
-  for (const Edits& edits : larger) CHECK(said_of(edits) == shared);
-  for (const uint32_t n : {words - 1, words + 1})
-    CHECK(
-        said_of({kT5,
-                 {{"output.tied", 2}, {"source.vocabulary", n}, {"target.embedding_shared", 0}}}) ==
-        "output.tied: the source embedding has another shape");
-  const uint32_t lm = Read({kLm, {}}).d.stacks[kDecoder].width;
-  for (const uint32_t n : {lm - 1, lm + 1})
-    CHECK(said_of({kLm, {{"output.tied", 1}, {"output.head_width", n}}}) ==
-          "output.tied: the target embedding has another shape");
-  CHECK(said_of({kLm, {{"output.tied", 1}, {"output.head_width", lm}}}) == "");
-  // Of an encoder's hidden states nothing is tied; a head's width alone is a head.
-  WeightFile hidden(kBert);
-  for (const char* name : {"head_width", "head_activation", "head_norm", "head_bias"})
-    hidden.erase(std::string("output.") + name);
-  hidden.set("output.output", 2).set("output.tied", 1);
-  expect(measured(hidden.write()), PHASOR_OK, "");
-  hidden.set("output.head_width", 8);
-  expect(measured(hidden.write()), PHASOR_BAD_FILE, "output: hidden states have no head");
-}
-
-TEST_CASE("limits of the format: halves of a side alone, and the last scope") {
-  const auto without = [](const char* model, uint32_t scope) {
-    WeightFile file(model);
-    for (auto it = file.meta.begin(); it != file.meta.end();)
-      it = it->first >> 24 == scope ? file.meta.erase(it) : std::next(it);
-    return measured(file.write()).line;
-  };
-  const char* const decoder = "target side and decoder: missing, the stack needs them";
-  const char* const encoder = "source side and encoder: missing, the stack needs them";
-  CHECK(without(kLm, kScopeDecoder) == decoder);
-  CHECK(without(kLm, kScopeTarget) == decoder);
-  CHECK(without(kBert, kScopeEncoder) == encoder);
-  CHECK(without(kBert, kScopeSource) == encoder);
-  CHECK(without(kD2l, kScopeEncoder) == encoder);
-  CHECK(without(kD2l, kScopeSource) == encoder);
-  WeightFile last(kLm);
-  for (auto it = last.meta.begin(); it != last.meta.end();)
-    it = it->first >> 24 > kScopeOutput ? last.meta.erase(it) : std::next(it);
-  last.erase("output.output").set("output.scale", 2.0);
-  expect(measured(last.write()), PHASOR_BAD_FILE, "output.output: is missing");
-  // A descriptor that is refused is not handed out.
-  const Block block = last.write();
-  File file{};
-  REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
-  Descriptor d{};
-  d.kinds = 77;
-  CHECK(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_BAD_FILE);
-  CHECK(d.kinds == 77);
-}
-
 TEST_CASE("limits of the format: lists of texts end with their bytes") {
   const auto records = [](const std::string& text, uint32_t count) {
     const Block exact(text.data(), text.size());
@@ -333,15 +168,4 @@ TEST_CASE("limits of the format: lists of texts end with their bytes") {
                 "bcd",
                 4) == Texts{"a", "bc"});
   CHECK(records("\x1E", 1) == Texts{""});
-}
-
-TEST_CASE("limits of the format: the table of roles reads the kinds that there are") {
-  const Read lm({kLm, {}});
-  const Block exact(lm.kinds.data(), lm.kinds.size() * sizeof(KindDescriptor));
-  uint32_t count = 0;
-  each_role(
-      lm.file, lm.d, reinterpret_cast<const KindDescriptor*>(exact.data()),
-      [](void* context, const Role& role) { *static_cast<uint32_t*>(context) += role.there; },
-      &count);
-  CHECK(count == entry_count(lm.file));
 }

@@ -1,45 +1,64 @@
-// What of a descriptor is refused, value by value: a model that opens, but for the one thing that
-// the line names; and beside it the last value that is accepted.
+// What of a descriptor is refused: each field of the engine's table at its ends and past them, and
+// values that do not go together, each beside the last that is accepted.
+#include "format/tensors.h"
 #include "weight_file.h"
 
 using namespace weight_files;
 
 namespace {
 
-const Item kGone(0, 0, "");  // the file is not to have the key
+constexpr const char *kLm = "tiny-lm-f32", *kBert = "tiny-bert-f32", *kT5 = "tiny-t5-f32",
+                     *kAlbert = "tiny-albert-f32", *kClasses = "tiny-classes-f32",
+                     *kChat = "tiny-chat-f32", *kD2l = "tiny-d2l-f32";
 
-struct Edit {
-  const char* name;
-  Item item;
-};
 struct Case {
-  const char* model;
-  std::vector<Edit> edits;
-  const char* line;  // "": it is accepted
+  std::string model, edits, line;  // no line: it is accepted
 };
 
-std::vector<uint32_t> ids(std::size_t count, uint32_t id = 0) {
-  return std::vector<uint32_t>(count, id);
-}
-
-void try_all(const std::vector<Case>& cases, phasor_status refusal = PHASOR_BAD_FILE) {
+void try_all(const std::vector<Case>& cases, Said (*look)(const Block&) = measured) {
   for (const Case& c : cases) {
-    WeightFile file(c.model);
-    for (const Edit& e : c.edits) {
-      CAPTURE(e.name);
-      if (e.item.type == 0)
-        file.erase(e.name);
-      else
-        file.set(e.name, e.item);
-    }
     CAPTURE(c.model);
-    expect(measured(file.write()), *c.line == 0 ? PHASOR_OK : refusal, c.line);
+    CAPTURE(c.edits);
+    expect(look(WeightFile(c.model).edit(c.edits).write()),
+           c.line.empty() ? PHASOR_OK : PHASOR_BAD_FILE, c.line);
   }
 }
 
-constexpr const char *kLm = "tiny-lm-f32", *kBert = "tiny-bert-f32", *kT5 = "tiny-t5-f32",
-                     *kAlbert = "tiny-albert-f32", *kClasses = "tiny-classes-f32",
-                     *kD2l = "tiny-d2l-f32";
+// The descriptor and the kinds of a model with these values.
+struct Read {
+  Descriptor d{};
+  std::vector<KindDescriptor> kinds;
+  Block block;
+  File file{};
+  explicit Read(const char* model, const char* edits = "")
+      : block(WeightFile(model).edit(edits).write()) {
+    REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
+    REQUIRE(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_OK);
+    kinds.resize(d.kinds);
+    REQUIRE(read_descriptor(&d, kinds.data(), file, nullptr) == PHASOR_OK);
+  }
+};
+
+// A value of each type of metadata, in the order of their numbers.
+Item item_of_type(uint32_t type) {
+  const Item all[] = {1, 1.0, std::string("x"), std::vector<uint32_t>{1},
+                      Item(kMetaF32Array, 1, words({0}))};
+  REQUIRE(all[type - 1].type == type);
+  return all[type - 1];
+}
+
+// What a classifier of each position needs for late interaction.
+const std::string late = "output.pooling=0 output.query_length=8 output.document_length=9";
+constexpr uint32_t kMostValues = 65536;  // of any list
+
+// The names of a field's choices.
+std::vector<std::string> words_of(const Field& f) {
+  std::istringstream text(f.choices);
+  std::vector<std::string> out;
+  for (std::string word; std::getline(text, word, '|');) out.push_back(word);
+  REQUIRE(out.size() == f.high - f.low + 1);
+  return out;
+}
 
 }  // namespace
 
@@ -51,31 +70,95 @@ TEST_CASE("refusals: a file that is taken apart and put together is the file") {
   }
 }
 
-TEST_CASE("refusals: a value outside its range, and the last one inside") {
-  try_all({
-      {kLm, {{"model.stack", 4}}, "model.stack: 4, expected 1 to 3"},
-      {kLm, {{"model.stack", 0}}, "model.stack: 0, expected 1 to 3"},
-      {kLm, {{"model.stack", 2.0}}, "model.stack: has type 2, expected 1"},
-      {kLm, {{"target.vocabulary", 0}}, "target.vocabulary: 0, expected 1 to 16777216"},
-      {kLm, {{"target.vocabulary", 1 << 24}}, ""},
-      {kLm,
-       {{"target.vocabulary", (1 << 24) + 1}},
-       "target.vocabulary: 16777217, expected 1 to 16777216"},
-      {kLm, {{"decoder.layers", ids(0)}}, "decoder.layers: 0 values, expected 2 to 2048"},
-      {kLm, {{"decoder.layers", ids(1)}}, "decoder.layers: 1 values, expected 2 to 2048"},
-      {kLm, {{"decoder.layers", ids(2)}}, ""},
-      {kLm, {{"decoder.layers", ids(2048)}}, ""},
-      {kLm, {{"decoder.layers", ids(2049)}}, "decoder.layers: 2049 values, expected 2 to 2048"},
-      {kLm, {{"target.end", ids(16)}}, ""},
-      {kLm, {{"target.end", ids(17)}}, "target.end: 17 values, expected 0 to 16"},
-      {kLm, {{"kind0.heads", 0}}, "kind0.heads: 0, expected 1 to 4096"},
-      {kLm, {{"kind0.heads", 4096}}, ""},
-      {kLm, {{"kind0.heads", 4097}}, "kind0.heads: 4097, expected 1 to 4096"},
-      {kLm, {{"kind0.score_order", 1}}, "kind0.score_order: 1, expected 0 to 0"},
-      {kLm, {{"kind0.heads", kGone}}, "kind0.heads: is missing"},
-      {kLm, {{"model.stack", kGone}}, "model.stack: is missing"},
-      {kLm, {{"output.output", kGone}}, "metadata: scope output is missing"},
-  });
+TEST_CASE("refusals: every field at its ends, past them, of another type, and gone") {
+  const WeightFile good(kT5);  // it has every scope but generation's, which no field must have
+  for (const auto& [bare, field] : named_fields()) {
+    const Field& f = *field.field;
+    std::string name = bare;
+    if (f.scope == kScopeKind) name.insert(name.find('.'), "0");
+    CAPTURE(name);
+    const auto with = [&, key = field.key](const Item& item) {
+      WeightFile file(good);
+      file.meta[key] = item;
+      return measured(file.write());
+    };
+    for (const uint32_t type : {kMetaU32, kMetaF32, kMetaString, kMetaU32Array, kMetaF32Array})
+      if (type != f.type)
+        expect(
+            with(item_of_type(type)), PHASOR_BAD_FILE,
+            name + ": has type " + std::to_string(type) + ", expected " + std::to_string(f.type));
+    WeightFile without(good);
+    without.meta.erase(field.key);
+    const std::string missing = name + ": is missing";
+    CHECK((measured(without.write()).line == missing) == (f.needed != 0));
+    if (f.type != kMetaU32 && f.type != kMetaU32Array) continue;
+    const bool list = f.type == kMetaU32Array;
+    const auto item = [&](uint32_t n) { return list ? Item(std::vector<uint32_t>(n)) : Item(n); };
+    const auto outside = [&](uint32_t n) {
+      return name + ": " + std::to_string(n) + (list ? " values" : "") + ", expected " +
+             std::to_string(f.low) + " to " + std::to_string(f.high);
+    };
+    for (const uint32_t n : {f.low, f.high}) CHECK(with(item(n)).line != outside(n));
+    for (const uint32_t n : {f.low - 1, f.high + 1})
+      if (n != UINT32_MAX && (!list || n <= kMostValues))
+        expect(with(item(n)), PHASOR_BAD_FILE, outside(n));
+    if (f.choices == nullptr) continue;
+    for (uint32_t n = f.low; n <= f.high; ++n) {
+      const std::string word = words_of(f)[n - f.low];
+      CHECK_FALSE(word.empty());
+      const std::string not_built = name + ": " + word + " is not built yet";
+      CHECK((with(n).line == not_built) == ((f.built >> n & 1) == 0));
+      char first[64], second[64];
+      Line said(first, sizeof first), value(second, sizeof second);
+      const std::string bytes = words({n});
+      describe_meta(
+          {field.key, kMetaU32, true, 4, reinterpret_cast<const unsigned char*>(bytes.data())},
+          &said, &value);
+      CHECK((first == name && second == word));
+    }
+  }
+}
+
+TEST_CASE("refusals: numbers that are negative, and ids that the vocabulary does not have") {
+  for (const char* name :
+       {"kind0.norm_eps", "kind0.cap", "kind0.qkv_clip", "decoder.embedding_norm_eps",
+        "decoder.final_norm_eps", "output.head_norm_eps", "output.cap", "generation.temperature",
+        "generation.repetition_penalty"}) {
+    const std::string key = name, wrong = key[0] == 'g' ? ": -0.5 is negative" : ": is negative";
+    try_all({{kLm, key + "=0", ""}, {kLm, key + "=1.5", ""}, {kLm, key + "=-0.5", key + wrong}});
+  }
+  for (const char* name : {"top_p", "min_p", "typical_p"}) {
+    const std::string key = std::string("generation.") + name;
+    try_all({{kLm, key + "=0", ""},
+             {kLm, key + "=1", ""},
+             {kLm, key + "=1.5", key + ": 1.5, expected 0 to 1"},
+             {kLm, key + "=-0.5", key + ": -0.5, expected 0 to 1"}});
+  }
+  const auto ids = [](const char* model, const std::string& key, uint32_t size,
+                      const std::string& what, const char* before = "") {
+    const std::string n = std::to_string(size);
+    try_all(
+        {{model, key + "=" + before + std::to_string(size - 1), ""},
+         {model, key + "=" + before + n, what + " " + n + " is not below the vocabulary " + n}});
+  };
+  for (const char* name : {"pad", "unknown", "start", "decoder_start", "forced_first", "mask"})
+    ids(kLm, std::string("target.") + name, 59, "target: special id");
+  for (const char* name : {"end", "prefix", "suffix", "pair"})
+    ids(kBert, std::string("source.") + name, 57, "source: special id", "3,");
+  const uint32_t vocabulary = Read(kChat).d.sides[kDecoder].vocabulary;
+  ids(kChat, "target.pad", vocabulary, "target: special id");  // a tokenizer comes behind the ids
+  for (const char* name : {"query_marker", "document_marker"})
+    ids(kClasses, late + " output." + name, 57, "output: marker");
+  ids(kClasses, late + " output.skipped", 57, "output.skipped: id", "3,");
+  ids(kLm, "generation.suppressed", 59, "generation.suppressed: id", "3,");
+  ids(kLm, "generation.forced_last", 59, "generation.forced_last: id");
+  ids(kLm, "generation.bad_words", 59, "generation.bad_words: id", "1,58,2,0,");
+  try_all({{kLm, "target.end=59,0", "target: special id 59 is not below the vocabulary 59"},
+           {kLm, "target.end=58,0", ""},
+           {kLm, "generation.suppressed=59 generation.forced_last=58",
+            "generation.suppressed: id 59 is not below the vocabulary 59"},
+           {kClasses, late + " output.skipped=57 output.query_marker=3",
+            "output.skipped: id 57 is not below the vocabulary 57"}});
 }
 
 TEST_CASE("refusals: values of a kind that do not go together") {
@@ -84,197 +167,134 @@ TEST_CASE("refusals: values of a kind that do not go together") {
   const char* const place =
       "kind0.qk_norm_place: 1 goes with a norm of q and k, and rotary positions";
   try_all({
-      {kLm, {{"kind0.kv_heads", 2}}, ""},
-      {kLm, {{"kind0.kv_heads", 3}}, "kind0.kv_heads: does not divide the heads"},
-      {kLm, {{"kind0.cross_heads", 4}, {"kind0.cross_kv_heads", 2}}, ""},
-      {kLm,
-       {{"kind0.cross_heads", 4}, {"kind0.cross_kv_heads", 3}},
+      {kLm, "kind0.kv_heads=2", ""},
+      {kLm, "kind0.kv_heads=3", "kind0.kv_heads: does not divide the heads"},
+      {kLm, "kind0.cross_heads=4 kind0.cross_kv_heads=2", ""},
+      {kLm, "kind0.cross_heads=4 kind0.cross_kv_heads=3",
        "kind0.kv_heads: does not divide the heads"},
-      {kLm, {{"kind0.norm_eps", 0.0}}, ""},
-      {kLm, {{"kind0.norm_eps", -1e-9}}, "kind0.norm_eps: is negative"},
-      {kLm, {{"kind0.cap", 0.0}}, ""},
-      {kLm, {{"kind0.cap", -1.0}}, "kind0.cap: is negative"},
-      {kLm, {{"decoder.embedding_norm_eps", 0.0}}, ""},
-      {kLm, {{"decoder.embedding_norm_eps", -1e-9}}, "decoder.embedding_norm_eps: is negative"},
-      {kLm, {{"decoder.final_norm_eps", 0.0}}, ""},
-      {kLm, {{"decoder.final_norm_eps", -1e-9}}, "decoder.final_norm_eps: is negative"},
-      {kLm, {{"output.head_norm_eps", 0.0}}, ""},
-      {kLm, {{"output.head_norm_eps", -1e-9}}, "output.head_norm_eps: is negative"},
-      {kLm, {{"output.cap", 0.0}}, ""},
-      {kLm, {{"output.cap", -1.0}}, "output.cap: is negative"},
-      {kBert, {{"kind0.causal", 1}}, ""},
-      {kBert, {{"kind0.causal", 2}}, "kind0.causal: 2, expected 0 to 1"},
-      {kLm, {{"kind0.separate_v", 1}}, ""},
-      {kLm, {{"kind0.separate_v", 2}}, "kind0.separate_v: 2, expected 0 to 1"},
-      {kLm, {{"kind0.qkv_clip", 0.0}}, ""},
-      {kLm, {{"kind0.qkv_clip", -1.0}}, "kind0.qkv_clip: is negative"},
-      {kLm, {{"kind0.rotary_width", 2}}, "kind0.rotary_width: nothing is rotary here"},
-      {kLm, {{"kind0.max_distance", 1}}, "kind0.max_distance: nothing is relative here"},
-      {rotary, {{"kind0.head_width", 6}, {"kind0.rotary_width", 6}}, ""},
-      {rotary,
-       {{"kind0.head_width", 6}, {"kind0.rotary_width", 8}},
+      {kLm, "kind0.rotary_width=2", "kind0.rotary_width: nothing is rotary here"},
+      {kLm, "kind0.max_distance=1", "kind0.max_distance: nothing is relative here"},
+      {rotary, "kind0.head_width=6 kind0.rotary_width=6", ""},
+      {rotary, "kind0.head_width=6 kind0.rotary_width=8",
        "kind0.rotary_width: 8, expected an even number up to the head width 6"},
-      {rotary,
-       {{"kind0.head_width", 7}, {"kind0.rotary_width", 7}},
+      {rotary, "kind0.head_width=7 kind0.rotary_width=7",
        "kind0.rotary_width: 7, expected an even number up to the head width 7"},
-      {rotary,
-       {{"kind0.head_width", 7}, {"kind0.rotary_width", 0}},
+      {rotary, "kind0.head_width=7 kind0.rotary_width=0",
        "kind0.rotary_width: 0, expected an even number up to the head width 7"},
-      {relative, {{"kind0.max_distance", 1}}, ""},
-      {relative,
-       {{"kind0.max_distance", 0}},
+      {relative, "kind0.max_distance=1", ""},
+      {relative, "kind0.max_distance=0",
        "kind0.max_distance: missing, its position needs a table of distances"},
-      {kT5,
-       {{"kind1.max_distance", 0}},
+      {kT5, "kind1.max_distance=0",
        "kind1.max_distance: missing, its position needs a table of distances"},
-      {relative, {{"kind0.score", 1}}, "kind0.score: an additive score has no relative keys"},
-      {kT5, {{"kind0.score", 1}}, ""},
-      {kLm, {{"kind0.qk_norm_over", 1}}, "kind0.qk_norm_over: there is no norm of q and k"},
-      {kLm, {{"kind0.qk_norm_over", 1}, {"kind0.qk_norm", 1}}, ""},
-      {rotary, {{"kind0.qk_norm_place", 1}}, place},
-      {rotary, {{"kind0.qk_norm_place", 1}, {"kind0.qk_norm", 1}}, ""},
-      {kLm, {{"kind0.qk_norm_place", 1}, {"kind0.qk_norm", 1}}, place},
-      {kLm, {{"kind0.activation", 6}}, ""},
-      {kLm, {{"kind0.attention_norm", 0}}, ""},
-      {kLm,
-       {{"kind0.attention_norm", 0}, {"kind0.norm_place", 2}},
+      {relative, "kind0.score=1", "kind0.score: an additive score has no relative keys"},
+      {kT5, "kind0.score=1", ""},
+      {kLm, "kind0.qk_norm_over=1", "kind0.qk_norm_over: there is no norm of q and k"},
+      {kLm, "kind0.qk_norm_over=1 kind0.qk_norm=1", ""},
+      {rotary, "kind0.qk_norm_place=1", place},
+      {rotary, "kind0.qk_norm_place=1 kind0.qk_norm=1", ""},
+      {kLm, "kind0.qk_norm_place=1 kind0.qk_norm=1", place},
+      {kLm, "kind0.activation=6", ""},
+      {kLm, "kind0.attention_norm=0", ""},
+      {kLm, "kind0.attention_norm=0 kind0.norm_place=2",
        "kind0.attention_norm: 0, which goes with norm_place before only"},
+      {kLm, "kind0.kv_heads=3 kind0.cross_kv_heads=1", "kind0.kv_heads: does not divide the heads"},
   });
 }
 
 TEST_CASE("refusals: parallel sub-layers go with a norm before, and nothing else") {
   const char* const wrong = "kind0.parallel: goes with norm_place before, without cross-attention";
   try_all({
-      {kLm, {{"kind0.parallel", 1}}, ""},
-      {kLm, {{"kind0.parallel", 2}}, ""},
-      {kLm, {{"kind0.parallel", 1}, {"kind0.norm_place", 2}}, wrong},
-      {kLm, {{"kind0.parallel", 2}, {"kind0.cross", 1}}, wrong},
-      {kLm, {{"kind0.parallel", 2}, {"kind0.attention_norm", 0}}, wrong},
-      {kLm,
-       {{"kind0.parallel", 1}, {"kind0.input_scales", 1}},
+      {kLm, "kind0.parallel=1", ""},
+      {kLm, "kind0.parallel=2", ""},
+      {kLm, "kind0.parallel=1 kind0.norm_place=2", wrong},
+      {kLm, "kind0.parallel=2 kind0.cross=1", wrong},
+      {kLm, "kind0.parallel=2 kind0.attention_norm=0", wrong},
+      {kLm, "kind0.parallel=1 kind0.input_scales=1",
        "kind0.input_scales: the sub-layers of this parallel block read one input"},
-      {kLm, {{"kind0.parallel", 2}, {"kind0.input_scales", 1}}, ""},
+      {kLm, "kind0.parallel=2 kind0.input_scales=1", ""},
   });
 }
 
-TEST_CASE("refusals: ids that the vocabulary does not have, sections that the file does not have") {
-  std::vector<Case> cases;
-  for (const char* name : {"pad", "unknown", "start", "decoder_start", "forced_first", "mask"}) {
-    static std::vector<std::string> names;  // outlive the rows
-    names.reserve(12);
-    names.push_back(std::string("target.") + name);
-    cases.push_back({kLm, {{names.back().c_str(), 58}}, ""});
-    cases.push_back({kLm,
-                     {{names.back().c_str(), 59}},
-                     "target: special id 59 is not below the vocabulary 59"});
-  }
-  for (const char* name : {"source.end", "source.prefix", "source.suffix", "source.pair"}) {
-    cases.push_back({kBert, {{name, ids(2, 56)}}, ""});
-    cases.push_back(
-        {kBert, {{name, ids(2, 57)}}, "source: special id 57 is not below the vocabulary 57"});
-  }
-  cases.push_back({kBert, {{"source.tokenizer", 0}}, ""});
-  cases.push_back({kBert, {{"source.tokenizer", 1}}, "source.tokenizer: 1, expected 0, 3 or 4"});
-  cases.push_back({kBert, {{"source.tokenizer", 2}}, "source.tokenizer: 2, expected 0, 3 or 4"});
-  cases.push_back(
-      {kBert, {{"source.tokenizer", 3}}, "source.tokenizer: the file has no section 3"});
-  cases.push_back({kD2l, {{"target.tokenizer", 3}}, ""});
-  try_all(cases);
-}
-
-TEST_CASE("refusals: layers") {
+TEST_CASE("refusals: layers, and sections that the file does not have") {
+  const char* const order =
+      "decoder.layers: sets of weights must be numbered in order of first use";
   try_all({
-      {kLm, {{"decoder.layers", ids(3)}}, "decoder.layers: an odd number of values"},
-      {kLm,
-       {{"decoder.layers", std::vector<uint32_t>{0, 0, 1, 1}}},
-       "decoder.layers: layer 1 is of kind 1, there are 1"},
-      {kLm,
-       {{"decoder.layers", std::vector<uint32_t>{0, 1}}},
-       "decoder.layers: sets of weights must be numbered in order of first use"},
-      {kLm,
-       {{"decoder.layers", std::vector<uint32_t>{0, 0, 0, 2}}},
-       "decoder.layers: sets of weights must be numbered in order of first use"},
+      {kLm, "decoder.layers=0,0,0", "decoder.layers: an odd number of values"},
+      {kLm, "decoder.layers=0,0,1,1", "decoder.layers: layer 1 is of kind 1, there are 1"},
+      {kLm, "decoder.layers=0,1", order},
+      {kLm, "decoder.layers=0,0,0,2", order},
+      {kLm, "decoder.layers=0,0,0,0,0,1", ""},
+      {kLm, "decoder.layers=0,0,0,0,0,2", order},
+      {kLm, "decoder.layers=0,0,0,1,0,0,0,2", ""},
+      {kLm, "decoder.layers=0,0,0,1,0,0,0,3", order},
+      {kBert, "source.tokenizer=0", ""},
+      {kBert, "source.tokenizer=1", "source.tokenizer: 1, expected 0, 3 or 4"},
+      {kBert, "source.tokenizer=2", "source.tokenizer: 2, expected 0, 3 or 4"},
+      {kBert, "source.tokenizer=3", "source.tokenizer: the file has no section 3"},
+      {kD2l, "target.tokenizer=3", ""},
   });
   // With the kinds, which only opening reads.
-  const auto of = [](const char* model, const char* name, const Item& item) {
-    return opened(WeightFile(model).set(name, item).write());
-  };
-  expect(of(kBert, "kind0.window", 3), PHASOR_OK, "");
-  expect(of(kBert, "kind0.window", 4), PHASOR_BAD_FILE,
-         "kind0.window: 4, expected an odd number: an encoder's window has as many keys on both "
-         "sides");
-  expect(opened(WeightFile(kBert).set("kind0.window", 4).set("kind0.causal", 1).write()), PHASOR_OK,
-         "");
-  expect(of(kLm, "kind0.causal", 1), PHASOR_BAD_FILE,
-         "kind0.causal: a decoder's layers are so by themselves");
-  expect(of(kLm, "kind0.window", 4), PHASOR_OK, "");
-  expect(of(kLm, "kind0.cross", 1), PHASOR_BAD_FILE,
-         "decoder.layers: layer 0 has a cross-attention without an encoder");
-  expect(of(kT5, "kind0.cross", 1), PHASOR_BAD_FILE,
-         "encoder.layers: layer 0 has a cross-attention without an encoder");
-  expect(of(kT5, "kind1.cross", 0), PHASOR_BAD_FILE,
-         "decoder.layers: layer 0 has no cross-attention");
+  const auto whole = [](const Block& file) { return opened(file); };
+  try_all(
+      {
+          {kBert, "kind0.window=3", ""},
+          {kBert, "kind0.window=4",
+           "kind0.window: 4, expected an odd number: an encoder's window has as many keys on both "
+           "sides"},
+          {kBert, "kind0.window=4 kind0.causal=1", ""},
+          {kLm, "kind0.causal=1", "kind0.causal: a decoder's layers are so by themselves"},
+          {kLm, "kind0.window=4", ""},
+          {kLm, "kind0.cross_score=1", ""},  // no cross-attention, no tensor of one
+          {kLm, "kind0.cross=1",
+           "decoder.layers: layer 0 has a cross-attention without an encoder"},
+          {kT5, "kind0.cross=1",
+           "encoder.layers: layer 0 has a cross-attention without an encoder"},
+          {kT5, "kind1.cross=0", "decoder.layers: layer 0 has no cross-attention"},
+      },
+      whole);
 }
 
 TEST_CASE("refusals: a stack") {
   try_all({
-      {kBert,
-       {{"encoder.max_positions", 0}},
+      {kBert, "encoder.max_positions=0",
        "encoder.max_positions: learned positions need the number of rows"},
-      {kBert, {{"encoder.max_positions", 1}}, ""},
-      {kLm,
-       {{"decoder.width", 33}},
-       "decoder.width: 33 is odd, sine and cosine need an even width"},
-      {kAlbert,
-       {{"encoder.position", 3}, {"encoder.embedding_width", 21}},
+      {kBert, "encoder.max_positions=1", ""},
+      {kLm, "decoder.width=33", "decoder.width: 33 is odd, sine and cosine need an even width"},
+      {kAlbert, "encoder.position=3 encoder.embedding_width=21",
        "encoder.width: 21 is odd, sine and cosine need an even width"},
-      {kBert, {{"source.pair_segment", 0}}, ""},
-      {kBert, {{"source.pair_segment", 2}}, "source.pair_segment: 2, there are 2 segments"},
-      {kLm,
-       {{"decoder.projection_bias", 1}},
-       "decoder.projection_bias: the embedding is not projected"},
-      {kLm,
-       {{"decoder.projection_place", 1}},
+      {kBert, "source.pair_segment=0", ""},
+      {kBert, "source.pair_segment=2", "source.pair_segment: 2, there are 2 segments"},
+      {kLm, "decoder.projection_bias=1", "decoder.projection_bias: the embedding is not projected"},
+      {kLm, "decoder.projection_place=1",
        "decoder.projection_place: the embedding is not projected"},
-      {kLm,
-       {{"decoder.projection_place", 1},
-        {"decoder.projection_bias", 1},
-        {"decoder.embedding_width", 16}},
-       ""},
-      {kLm,
-       {{"decoder.embedding_norm_place", 1}},
+      {kLm, "decoder.projection_place=1 decoder.projection_bias=1 decoder.embedding_width=16", ""},
+      {kLm, "decoder.embedding_norm_place=1",
        "decoder.embedding_norm_place: the embedding has no norm"},
-      {kAlbert, {{"encoder.embedding_norm_place", 1}}, ""},
+      {kAlbert, "encoder.embedding_norm_place=1", ""},
   });
 }
 
 TEST_CASE("refusals: an encoder's and a decoder's halves, and what they share") {
   const char* const source = "source side and encoder: present, the stack has none";
+  const char* const shared = "target.embedding_shared: the sides differ in vocabulary or width";
   try_all({
-      {kT5, {{"model.stack", 2}}, source},
-      {kT5, {{"model.stack", 1}}, "target side and decoder: present, the stack has none"},
-      {kLm, {{"model.stack", 3}}, "source side and encoder: missing, the stack needs them"},
-      {kBert, {{"model.stack", 3}}, "target side and decoder: missing, the stack needs them"},
-      {kLm, {{"source.vocabulary", 3}}, source},
-      {kLm, {{"encoder.width", 2}, {"encoder.layers", ids(2)}}, source},
-      {kT5, {{"decoder.cross_width", 30}}, ""},
-      {kT5, {{"decoder.cross_width", 29}}, "decoder.cross_width: 29, the encoder's width is 30"},
-      {kLm, {{"decoder.cross_width", 29}}, ""},
-      {kT5,
-       {{"target.decoder_start", kGone}},
-       "target.decoder_start: missing, an encoder-decoder needs it"},
-      {kT5,
-       {{"source.vocabulary", 54}},
-       "target.embedding_shared: the sides differ in vocabulary or width"},
-      {kT5,
-       {{"encoder.embedding_width", 28}},
-       "target.embedding_shared: the sides differ in vocabulary or width"},
-      {kLm,
-       {{"target.embedding_shared", 1}},
-       "target.embedding_shared: the sides differ in vocabulary or width"},
-      {kT5,
-       {{"source.embedding_shared", 1}},
-       "source.embedding_shared: only the target side can share"},
+      {kT5, "model.stack=2", source},
+      {kT5, "model.stack=1", "target side and decoder: present, the stack has none"},
+      {kLm, "model.stack=3", "source side and encoder: missing, the stack needs them"},
+      {kBert, "model.stack=3", "target side and decoder: missing, the stack needs them"},
+      {kLm, "source.vocabulary=3", source},
+      {kLm, "encoder.width=2 encoder.layers=0,0", source},
+      {kT5, "decoder.cross_width=30", ""},
+      {kT5, "decoder.cross_width=29", "decoder.cross_width: 29, the encoder's width is 30"},
+      {kLm, "decoder.cross_width=29", ""},
+      {kT5, "-target.decoder_start", "target.decoder_start: missing, an encoder-decoder needs it"},
+      {kT5, "source.vocabulary=54", shared},
+      {kT5, "encoder.embedding_width=28", shared},
+      {kLm, "target.embedding_shared=1", shared},
+      {kT5, "source.embedding_shared=1", "source.embedding_shared: only the target side can share"},
+      {kT5, "decoder.cross_width=31", "decoder.cross_width: 31, the encoder's width is 30"},
+      {kT5, "source.vocabulary=56", shared},
+      {kT5, "encoder.embedding_width=32", shared},
   });
 }
 
@@ -289,47 +309,55 @@ TEST_CASE("refusals: an output") {
       "output.classes: their number goes with output classes, and only there";
   const char* const source = "output.tied: the source embedding has another shape";
   const char* const target = "output.tied: the target embedding has another shape";
-  const Edit gone[] = {{"output.head_width", kGone},
-                       {"output.head_activation", kGone},
-                       {"output.head_norm", kGone},
-                       {"output.head_bias", kGone}};
   try_all({
-      {kLm, {{"output.output", 2}}, decoders},
-      {kLm, {{"output.output", 4}, {"output.classes", 3}}, decoders},
-      {kT5, {{"output.output", 2}}, decoders},
-      {kT5, {{"output.output", 3}, {"output.pooling", 1}}, decoders},
-      {kT5, {{"output.output", 4}, {"output.classes", 3}}, ""},
-      {kT5, {{"output.output", 4}, {"output.classes", 3}, {"output.pooling", 1}}, encoders},
-      {kT5, {{"output.output", 4}}, classes},
-      {kLm, {{"output.pooling", 1}}, encoders},
-      {kLm, {{"output.normalize", 1}}, encoders},
-      {kLm, {{"output.classes", 1}}, classes},
-      {kLm, {{"output.head_norm", 1}}, ""},
-      {kBert, {{"output.pooling", 1}}, pooling},
-      {kBert, {{"output.output", 2}, {"output.pooling", 1}}, pooling},
-      {kBert, {{"output.output", 3}}, pooling},
-      {kBert, {{"output.output", 3}, {"output.pooling", 1}}, ""},
-      {kClasses, {{"output.pooling", 0}}, ""},
-      {kClasses, {{"output.classes", 0}}, classes},
-      {kClasses, {{"output.classes", 1}}, ""},
-      {kBert, {{"output.classes", 1}}, classes},
+      {kLm, "-output.output", "metadata: scope output is missing"},
+      {kLm, "output.output=2", decoders},
+      {kLm, "output.output=4 output.classes=3", decoders},
+      {kT5, "output.output=2", decoders},
+      {kT5, "output.output=3 output.pooling=1", decoders},
+      {kT5, "output.output=4 output.classes=3", ""},
+      {kT5, "output.output=4 output.classes=3 output.pooling=1", encoders},
+      {kT5, "output.output=4", classes},
+      {kLm, "output.pooling=1", encoders},
+      {kLm, "output.normalize=1", encoders},
+      {kLm, "output.classes=1", classes},
+      {kLm, "output.head_norm=1", ""},
+      {kBert, "output.pooling=1", pooling},
+      {kBert, "output.output=2 output.pooling=1", pooling},
+      {kBert, "output.output=3", pooling},
+      {kBert, "output.output=3 output.pooling=1", ""},
+      {kClasses, "output.pooling=0", ""},
+      {kClasses, "output.classes=0", classes},
+      {kClasses, "output.classes=1", ""},
+      {kBert, "output.classes=1", classes},
+      {kBert, "output.normalize=1", "output.normalize: only a pooled vector can have length 1"},
+      {kBert, "output.output=3 output.pooling=1 output.normalize=1", ""},
+      {kBert, "output.output=2", head},
       {kBert,
-       {{"output.normalize", 1}},
-       "output.normalize: only a pooled vector can have length 1"},
-      {kBert, {{"output.output", 3}, {"output.pooling", 1}, {"output.normalize", 1}}, ""},
-      {kBert, {{"output.output", 2}}, head},
-      {kBert, {{"output.output", 2}, gone[0], gone[1], gone[2], gone[3]}, ""},
-      {kBert, {{"output.output", 2}, gone[0], gone[2], gone[3]}, head},
-      {kBert, {{"output.output", 2}, gone[0], gone[1], gone[3]}, head},
-      {kBert, {gone[0]}, "output.head_bias: the head has no dense layer"},
-      {kBert, {gone[0], gone[3]}, ""},
-      {kBert, {{"output.head_width", 35}}, source},
-      {kBert, {{"output.tied", 1}}, target},
-      {kT5, {{"output.tied", 2}}, ""},
-      {kT5, {{"output.head_width", 29}}, target},
-      {kT5,
-       {{"output.tied", 2}, {"source.vocabulary", 54}, {"target.embedding_shared", 0}},
-       source},
+       "output.output=2 -output.head_width -output.head_activation -output.head_norm "
+       "-output.head_bias",
+       ""},
+      {kBert, "output.output=2 -output.head_width -output.head_norm -output.head_bias", head},
+      {kBert, "output.output=2 -output.head_width -output.head_activation -output.head_bias", head},
+      {kBert, "-output.head_width", "output.head_bias: the head has no dense layer"},
+      {kBert, "-output.head_width -output.head_bias", ""},
+      {kBert, "output.head_width=35", source},
+      {kBert, "output.tied=1", target},
+      {kT5, "output.tied=2", ""},
+      {kT5, "output.head_width=29", target},
+      {kT5, "output.tied=2 source.vocabulary=54 target.embedding_shared=0", source},
+      {kT5, "output.tied=2 source.vocabulary=56 target.embedding_shared=0", source},
+      {kLm, "output.tied=1 output.head_width=31", target},
+      {kLm, "output.tied=1 output.head_width=33", target},
+      {kLm, "output.tied=1 output.head_width=32", ""},
+      {kBert,
+       "output.output=2 output.tied=1 -output.head_width -output.head_activation -output.head_norm "
+       "-output.head_bias",
+       ""},
+      {kBert,
+       "output.output=2 output.tied=1 output.head_width=8 -output.head_activation "
+       "-output.head_norm -output.head_bias",
+       head},
   });
 }
 
@@ -337,97 +365,89 @@ TEST_CASE("refusals: late interaction") {
   const char* const alone = "output.query_length: missing, late interaction needs it";
   const char* const rows =
       "output.query_length: late interaction is of an encoder's classes at each position";
-  const Edit each = {"output.pooling", 0}, query = {"output.query_length", 8},
-             text = {"output.document_length", 9};
   try_all({
-      {kClasses, {each, query, text}, ""},
-      {kClasses, {each, {"output.query_length", 0}}, ""},
-      {kClasses, {each, text}, alone},
-      {kClasses, {each, {"output.expansion", 1}}, alone},
-      {kClasses, {each, {"output.query_marker", 1}}, alone},
-      {kClasses, {each, {"output.document_marker", 1}}, alone},
-      {kClasses, {each, {"output.skipped", ids(1)}}, alone},
-      {kClasses, {query, text}, rows},
-      {kBert, {query, text}, rows},
-      {kT5, {{"output.output", 4}, {"output.classes", 3}, query, text}, rows},
-      {kClasses, {each, query}, "output.document_length: missing, late interaction needs it"},
-      {kClasses, {each, query, text, {"output.expansion", 2}}, ""},
-      {kClasses,
-       {each, query, text, {"output.expansion", 3}},
-       "output.expansion: 3, expected 0 to 2"},
-      {kClasses,
-       {each, query, text, {"output.expansion", 1}, {"source.mask", kGone}},
+      {kClasses, late, ""},
+      {kClasses, "output.pooling=0 output.query_length=0", ""},
+      {kClasses, "output.pooling=0 output.document_length=9", alone},
+      {kClasses, "output.pooling=0 output.expansion=1", alone},
+      {kClasses, "output.pooling=0 output.query_marker=1", alone},
+      {kClasses, "output.pooling=0 output.document_marker=1", alone},
+      {kClasses, "output.pooling=0 output.skipped=0", alone},
+      {kClasses, "output.query_length=8 output.document_length=9", rows},
+      {kBert, "output.query_length=8 output.document_length=9", rows},
+      {kT5, "output.output=4 output.classes=3 output.query_length=8 output.document_length=9",
+       rows},
+      {kClasses, "output.pooling=0 output.query_length=8",
+       "output.document_length: missing, late interaction needs it"},
+      {kClasses, late + " output.expansion=2", ""},
+      {kClasses, late + " output.expansion=1 -source.mask",
        "output.expansion: there is no mask token that a query could have behind it"},
-      {kClasses, {each, query, text, {"source.mask", kGone}}, ""},
-      {kClasses, {each, query, text, {"output.skipped", ids(3, 56)}}, ""},
-      {kClasses,
-       {each, query, text, {"output.skipped", ids(3, 57)}, {"output.query_marker", 3}},
-       "output.skipped: id 57 is not below the vocabulary 57"},
-      {kClasses,
-       {each, query, text, {"output.query_marker", 56}, {"output.document_marker", 56}},
-       ""},
-      {kClasses,
-       {each, query, text, {"output.query_marker", 57}},
-       "output: marker 57 is not below the vocabulary 57"},
-      {kClasses,
-       {each, query, text, {"output.document_marker", 58}},
-       "output: marker 58 is not below the vocabulary 57"},
+      {kClasses, late + " -source.mask", ""},
   });
 }
 
 TEST_CASE("refusals: what is recommended for generation") {
-  const auto real = [](const char* name, double value, const char* line) {
-    return Case{kLm, {{name, value}}, line};
-  };
   try_all({
-      {kBert, {{"generation.top_k", 0}}, "generation: present, an encoder generates nothing"},
-      real("generation.top_p", 1, ""),
-      real("generation.top_p", 0, ""),
-      real("generation.top_p", 1.5, "generation.top_p: 1.5, expected 0 to 1"),
-      real("generation.top_p", -0.5, "generation.top_p: -0.5, expected 0 to 1"),
-      real("generation.min_p", 1.5, "generation.min_p: 1.5, expected 0 to 1"),
-      real("generation.typical_p", 1.5, "generation.typical_p: 1.5, expected 0 to 1"),
-      real("generation.temperature", 0, ""),
-      real("generation.temperature", 1.5, ""),
-      real("generation.temperature", -0.5, "generation.temperature: -0.5 is negative"),
-      real("generation.repetition_penalty", 1.5, ""),
-      real("generation.repetition_penalty", -1, "generation.repetition_penalty: -1 is negative"),
-      real("generation.length_penalty", 4, ""),
-      real("generation.length_penalty", 4.5, "generation.length_penalty: 4.5, expected -4 to 4"),
-      real("generation.length_penalty", -4, ""),
-      real("generation.length_penalty", -4.5, "generation.length_penalty: -4.5, expected -4 to 4"),
-      {kLm, {{"generation.suppressed", ids(3, 58)}}, ""},
-      {kLm,
-       {{"generation.suppressed", ids(3, 59)}},
-       "generation.suppressed: id 59 is not below the vocabulary 59"},
-      {kLm, {{"generation.suppressed", ids(65536)}}, ""},
-      {kLm,
-       {{"generation.suppressed", ids(3, 59)}, {"generation.forced_last", 58}},
-       "generation.suppressed: id 59 is not below the vocabulary 59"},
-      {kLm, {{"generation.forced_last", 58}}, ""},
-      {kLm, {{"generation.renormalize", 1}}, ""},
-      {kLm,
-       {{"generation.forced_last", 59}},
-       "generation.forced_last: id 59 is not below the vocabulary 59"},
-      {kLm, {{"generation.bad_words", Ids{1, 58, 2, 0, 58}}}, ""},
-      {kLm,
-       {{"generation.bad_words", Ids{1, 58, 2, 0, 59}}},
-       "generation.bad_words: id 59 is not below the vocabulary 59"},
-      {kLm,
-       {{"generation.bad_words", Ids{1, 58, 3, 0, 1}}},
+      {kBert, "generation.top_k=0", "generation: present, an encoder generates nothing"},
+      {kLm, "generation.renormalize=1", ""},
+      {kLm, "generation.bad_words=1,58,2,0,58", ""},
+      {kLm, "generation.bad_words=1,58,3,0,1",
        "generation.bad_words: a sequence of 3 ids, expected 1 to 2"},
-      {kLm,
-       {{"generation.bad_words", Ids{1, 58, 0}}},
+      {kLm, "generation.bad_words=1,58,0",
        "generation.bad_words: a sequence of 0 ids, expected 1 to 0"},
+      {kLm, "generation.length_penalty=4", ""},
+      {kLm, "generation.length_penalty=4.5", "generation.length_penalty: 4.5, expected -4 to 4"},
+      {kLm, "generation.length_penalty=-4", ""},
+      {kLm, "generation.length_penalty=-4.5", "generation.length_penalty: -4.5, expected -4 to 4"},
   });
 }
 
-TEST_CASE("refusals: tanh is an activation of a head only, xIELU of a feed-forward") {
-  try_all({{kLm, {{"kind0.activation", 5}}, "kind0.activation: tanh is not built yet"}},
-          PHASOR_UNSUPPORTED);
-  try_all(
-      {{kBert, {{"output.head_activation", 7}}, "output.head_activation: xIELU is not built yet"}},
-      PHASOR_UNSUPPORTED);
+TEST_CASE("refusals: what follows from other values") {
+  const KindDescriptor plain = Read(kLm).kinds[0];
+  CHECK(plain.cross_head_width == plain.head_width);
+  CHECK(plain.cross_scale == plain.scale);
+  CHECK(plain.cross_heads == 2);
+  const KindDescriptor own =
+      Read(kLm, "kind0.cross_head_width=7 kind0.cross_scale=0.5 kind0.cross_heads=6").kinds[0];
+  CHECK(own.cross_head_width == 7);
+  CHECK(own.cross_heads == 6);
+  CHECK(own.cross_scale == 0.5f);
+  const auto biases = [](const char* edits) { return Read(kLm, edits).kinds[0].norm_biases; };
+  CHECK(biases("-kind0.norm_biases kind0.norm=1") == 1);
+  CHECK(biases("-kind0.norm_biases kind0.norm=2") == 0);
+  for (const char* norm : {" kind0.norm=1", " kind0.norm=2"})
+    for (const uint32_t n : {0u, 1u})
+      CHECK(biases(("kind0.norm_biases=" + std::to_string(n) + norm).c_str()) == n);
+}
+
+TEST_CASE("refusals: halves of a side alone, and the last scope") {
+  const auto without = [](const char* model, uint32_t scope) {
+    WeightFile file(model);
+    for (auto it = file.meta.begin(); it != file.meta.end();)
+      it = it->first >> 24 == scope ? file.meta.erase(it) : std::next(it);
+    return measured(file.write()).line;
+  };
+  const char* const decoder = "target side and decoder: missing, the stack needs them";
+  const char* const encoder = "source side and encoder: missing, the stack needs them";
+  CHECK(without(kLm, kScopeDecoder) == decoder);
+  CHECK(without(kLm, kScopeTarget) == decoder);
+  CHECK(without(kBert, kScopeEncoder) == encoder);
+  CHECK(without(kBert, kScopeSource) == encoder);
+  CHECK(without(kD2l, kScopeEncoder) == encoder);
+  CHECK(without(kD2l, kScopeSource) == encoder);
+  WeightFile last(kLm);
+  for (auto it = last.meta.begin(); it != last.meta.end();)
+    it = it->first >> 24 > kScopeOutput ? last.meta.erase(it) : std::next(it);
+  last.erase("output.output").set("output.scale", 2.0);
+  expect(measured(last.write()), PHASOR_BAD_FILE, "output.output: is missing");
+  // A descriptor that is refused is not handed out.
+  const Block block = last.write();
+  File file{};
+  REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
+  Descriptor d{};
+  d.kinds = 77;
+  CHECK(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_BAD_FILE);
+  CHECK(d.kinds == 77);
 }
 
 TEST_CASE("refusals: scopes and their order") {
@@ -491,4 +511,15 @@ TEST_CASE("refusals: the words of a choice, and keys that nobody knows, as peopl
   CHECK(seen["?.3"] == "1.5 -2");
   CHECK(seen["?.4"] == "a b");
   CHECK(seen["?.5"] == "7");
+}
+
+TEST_CASE("refusals: the table of roles reads the kinds that there are") {
+  const Read lm(kLm);
+  const Block exact(lm.kinds.data(), lm.kinds.size() * sizeof(KindDescriptor));
+  uint32_t count = 0;
+  each_role(
+      lm.file, lm.d, reinterpret_cast<const KindDescriptor*>(exact.data()),
+      [](void* context, const Role& role) { *static_cast<uint32_t*>(context) += role.there; },
+      &count);
+  CHECK(count == entry_count(lm.file));
 }

@@ -3,9 +3,11 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -50,27 +52,34 @@ struct Item {
   Item(unsigned char t, unsigned char f, const std::string& v) : type(t), flags(f), value(v) {}
 };
 
-// The key of "kind0.heads", "source.pad": its field is in the engine's table.
-inline uint32_t key_of(const std::string& name) {
-  static const char* const scopes[] = {"model",   "source", "target", "encoder",
-                                       "decoder", "kind",   "output", "generation"};
-  const std::size_t dot = name.find('.');
-  std::size_t letters = 0;
-  while (name[letters] >= 'a' && name[letters] <= 'z') ++letters;
-  const uint32_t index =
-      letters < dot ? static_cast<uint32_t>(std::stoul(name.substr(letters, dot - letters))) : 0;
-  uint32_t count = 0;
-  const Field* const fields = descriptor_fields(&count);
-  for (uint32_t scope = 0; scope <= kLastScope; ++scope) {
-    if (name.substr(0, letters) != scopes[scope]) continue;
-    const uint32_t table = scope == kScopeTarget    ? uint32_t{kScopeSource}
-                           : scope == kScopeDecoder ? uint32_t{kScopeEncoder}
-                                                    : scope;
-    for (uint32_t i = 0; i < count; ++i)
-      if (fields[i].scope == table && name.substr(dot + 1) == fields[i].name)
-        return scope << 24 | index << 12 | fields[i].number;
-  }
-  std::abort();
+// Every field of every scope by its name, "source.pad", "kind.heads": its key and the row in the
+// engine's table. Scopes 2 and 4 have the fields of 1 and 3.
+struct NamedField {
+  uint32_t key;
+  const Field* field;
+};
+inline const std::map<std::string, NamedField>& named_fields() {
+  static const std::map<std::string, NamedField> all = [] {
+    static const char* const scopes[] = {"model",   "source", "target", "encoder",
+                                         "decoder", "kind",   "output", "generation"};
+    std::map<std::string, NamedField> out;
+    uint32_t count = 0;
+    const Field* const fields = descriptor_fields(&count);
+    for (uint32_t scope = 0; scope <= kLastScope; ++scope)
+      for (const Field* f = fields; f != fields + count; ++f)
+        if (f->scope == (scope == kScopeTarget || scope == kScopeDecoder ? scope - 1 : scope))
+          out[std::string(scopes[scope]) + "." + f->name] = {scope << 24 | f->number, f};
+    return out;
+  }();
+  return all;
+}
+// Of "kind0.heads", "source.pad".
+inline NamedField field_of(const std::string& name) {
+  const std::size_t dot = name.find('.'), digits = std::min(name.find_first_of("0123456789"), dot);
+  const auto found = named_fields().find(name.substr(0, digits) + name.substr(dot));
+  if (found == named_fields().end()) std::abort();
+  const int index = digits < dot ? std::stoi(name.substr(digits)) : 0;
+  return {found->second.key | static_cast<uint32_t>(index) << 12, found->second.field};
 }
 
 struct StoredTensor {
@@ -114,11 +123,33 @@ class WeightFile {
   }
 
   WeightFile& set(const std::string& name, const Item& item) {
-    meta[key_of(name)] = item;
+    meta[field_of(name).key] = item;
     return *this;
   }
   WeightFile& erase(const std::string& name) {
-    meta.erase(key_of(name));
+    meta.erase(field_of(name).key);
+    return *this;
+  }
+  // "kind0.heads=4 output.cap=-1 target.end=58,0 -source.pad": values of their fields' types; the
+  // last key goes.
+  WeightFile& edit(const std::string& edits) {
+    std::istringstream words(edits);
+    for (std::string word; words >> word;) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos) {
+        erase(word.substr(1));
+        continue;
+      }
+      std::istringstream numbers(word.substr(equals + 1));
+      std::vector<double> values;
+      for (std::string number; std::getline(numbers, number, ',');)
+        values.push_back(std::stod(number));
+      const NamedField field = field_of(word.substr(0, equals));
+      meta[field.key] = field.field->type == kMetaU32Array
+                            ? Item(std::vector<uint32_t>(values.begin(), values.end()))
+                        : field.field->type == kMetaF32 ? Item(values.at(0))
+                                                        : Item(static_cast<uint32_t>(values.at(0)));
+    }
     return *this;
   }
   StoredTensor& tensor(uint32_t key) {
