@@ -881,6 +881,15 @@ phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor
 const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id,
                          size_t* bytes) PHASOR_NONBLOCKING;
 
+/* What a piece is, as bits; 0 for any other, and where phasor_piece gives NULL.
+ * PHASOR_PIECE_ADDED: text with the piece's characters gives the id, whatever stands around them
+ * (an added token, a user-defined piece). PHASOR_PIECE_SPECIAL: a control piece, which adds nothing
+ * to a text. Takes time for every added token. */
+#define PHASOR_PIECE_ADDED 1u
+#define PHASOR_PIECE_SPECIAL 2u
+uint32_t phasor_piece_flags(const phasor_model* model, uint32_t side,
+                            uint32_t id) PHASOR_NONBLOCKING;
+
 /* ------------------------------------------------------------------ conversations */
 
 /* One message of a conversation: who says what. Templates know the roles "system", "user" and

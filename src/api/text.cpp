@@ -198,6 +198,15 @@ const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, 
   return piece.text;
 }
 
+uint32_t phasor_piece_flags(const phasor_model* model, uint32_t side, uint32_t id) {
+  required(model);
+  const Tokenizer* t = tokenizer_of(*model, side);
+  if (t == nullptr || id >= t->ids) return 0;
+  const bool special = tokenizer_piece(*t, id).type == PieceType::control;
+  return (tokenizer_gives(*t, id) ? PHASOR_PIECE_ADDED : 0) |
+         (special ? PHASOR_PIECE_SPECIAL : 0);
+}
+
 // ------------------------------------------------------------------ conversations
 
 int phasor_chat_available(const phasor_model* model) {

@@ -140,6 +140,12 @@ PieceView tokenizer_piece(const Tokenizer& t, uint32_t id) noexcept {
           packaged(t) ? 0.0f : r.score(), r.type()};
 }
 
+bool tokenizer_gives(const Tokenizer& t, uint32_t id) noexcept {
+  bool found = row(t, id).type() == PieceType::user_defined;
+  for (uint32_t i = 0; i < t.added_count; ++i) found |= added_row(t, i).id() == id;
+  return found;
+}
+
 uint32_t tokenizer_find(const Tokenizer& t, const char* text, size_t bytes) noexcept {
   const unsigned char* const wanted = reinterpret_cast<const unsigned char*>(text);
   const uint32_t id = find(t, wanted, bytes, true);

@@ -131,6 +131,10 @@ struct PieceView {
 // Looks at a piece; `id` must be less than `tokenizer.ids`.
 [[nodiscard]] PieceView tokenizer_piece(const Tokenizer& tokenizer, uint32_t id) noexcept;
 
+// Whether text that has a piece's characters gives it, whatever stands around them: an added token
+// or a user-defined piece. `id` must be less than `tokenizer.ids`.
+[[nodiscard]] bool tokenizer_gives(const Tokenizer& tokenizer, uint32_t id) noexcept;
+
 // The id of the piece with exactly this text; a reserved piece (control, byte, unknown) comes
 // before another one of the same text. Returns kNoToken when there is none.
 [[nodiscard]] uint32_t tokenizer_find(const Tokenizer& tokenizer, const char* text,

@@ -223,6 +223,7 @@ void texts(const Run& r) {
     if (ok(phasor_id_to_text(r.model.get(), side, &state, id, out, c->of({64u, 2u}), &bytes)))
       look_at(out, bytes);
     if (const char* piece = phasor_piece(r.model.get(), side, id, &bytes)) look_at(piece, bytes);
+    demand(phasor_piece_flags(r.model.get(), side, id) < 4, "flags of a piece that there are not");
   }
   char out[64];
   size_t bytes = 0;

@@ -12,6 +12,7 @@ import pytest
 import chat
 import chat_model
 from conftest import ROOT
+from phasor import convert
 from phasor.chat.template import Refused, compile_template
 from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face.template import find_template
@@ -709,6 +710,51 @@ def test_the_token_behind_an_answer_ends_it(phasor, tmp_path):
         assert set(answer["ids"]) == {int(ids)} and answer["text"] == ""
         finish[name] = answer["finish"], answer["tokens"]
     assert finish == {"chatml": ("end", 1), "falcon": ("length", 3)}
+
+
+def test_an_added_token_behind_an_answer_ends_it(phasor, tmp_path):
+    """One that is not special has a text, which is not the answer's; text before a token ends the
+    answer by itself, since the token's own is no text."""
+    source = chat_model.write(tmp_path / "s", chat.TEMPLATES["chatml"].read_text(encoding="utf-8"))
+    path = source / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for token in content["added_tokens"]:
+        token["special"] &= token["content"] != "<|im_end|>"
+        ids = [t["id"] for t in content["added_tokens"] if t["content"] == "<|im_end|>"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    others = ",".join(str(i) for i in range(ids[0] + 3) if i != ids[0])
+    flags = ["-n", "3", "--json", "--quiet", "--suppress", others]
+    answer = json.loads(talk(phasor, tmp_path / "m.phasor", ["Hello"], *flags)[1])
+    assert (answer["ids"], answer["text"], answer["finish"]) == (ids, "", "end")
+    template = "{% for m in messages %}{{ m.content }}##<|im_end|>{% endfor %}"
+    path = chat_model.convert_it(tmp_path / "t", tmp_path / "t.phasor", template)
+    row = subprocess.run([phasor, "tokenize", path, "--print-ids", "##"], capture_output=True)
+    sharp = row.stdout.decode().strip().split(",")
+    others = ",".join(str(i) for i in range(ids[0] + 3) if str(i) not in sharp)
+    flags = ["-n", "9", "--json", "--quiet", "--suppress", others]
+    answer = json.loads(talk(phasor, path, ["Hello"], *flags)[1])
+    assert (answer["text"], answer["finish"]) == ("", "stop string")
+
+
+def test_a_stop_string_that_is_a_special_token(phasor, tmp_path):
+    """Its text is never in an output: the token ends it, with beams too."""
+    path = chat_model.convert_it(tmp_path / "s", tmp_path / "m.phasor", "{{ messages }}")
+    ids = subprocess.run(
+        [phasor, "tokenize", path, "--print-ids", "<|im_end|>"], capture_output=True, check=True
+    )
+    end = int(ids.stdout.decode())
+    others = ",".join(str(i) for i in range(end + 3) if i != end)
+    for flags in ([], ["--beam", "2"], ["--batch", "2"]):
+        run = [phasor, "run", path, "--suppress", others, "-n", "5", "--json", "--quiet", *flags]
+        for more, count in ([], 5), (["--stop", "<|im_end|>"], 1):
+            done = subprocess.run([*run, *more], input=b"Hello\n", capture_output=True, check=True)
+            line = json.loads(done.stdout)
+            assert len(line.get("outputs", [line])[0]["ids"]) == count, (flags, more)
+    done = subprocess.run([*run, "--stop", "<|im_end|>\n", "x"], capture_output=True)
+    assert done.returncode == 1 and f"<|im_end|> is a special token, and no text; --end {end}" in (
+        done.stderr.decode()
+    )
 
 
 def test_text_behind_an_answer_ends_it(phasor, tmp_path):

@@ -34,6 +34,9 @@ bool is_blank(const string& text, const char* blanks) {
   return text.find_first_not_of(blanks) == string::npos;
 }
 
+// Of a piece: white space, or ▁ for it.
+bool is_white(const string& piece) { return is_blank(piece, " \n\t\xE2\x96\x81"); }
+
 class Chat {
  public:
   explicit Chat(const ChatOptions& options) : o_(options) {}
@@ -85,7 +88,7 @@ class Chat {
 
   bool prepare_options() {
     if (!o_.greedy) (void)phasor_generation_defaults(e_.model, &options_);
-    if (!generate_options(o_, e_, &options_)) return false;
+    if (!generate_options(o_, e_, &end_, &options_)) return false;
     if (options_.temperature > 0) {
       phasor_random_seed(&random_, first_seed(o_, o_.quiet));
       options_.random = &random_;
@@ -94,9 +97,6 @@ class Chat {
     if (!end_text_.empty()) stop_.push_back(end_text_.c_str());
     options_.stop = stop_.data();
     options_.stop_count = count_of(stop_);
-    end_.insert(end_.end(), o_.end.values.begin(), o_.end.values.end());
-    options_.end = end_.data();
-    options_.end_count = count_of(end_);
     options_.reuse = 1;
     options_.text = &on_text;
     options_.user = this;
@@ -105,9 +105,9 @@ class Chat {
     return true;
   }
 
-  // What the template writes behind an answer: a token of its own ends the answer, as the model's
-  // end tokens do; else the text before the next message does, so that the model does not write
-  // that message itself.
+  // What the template writes behind an answer: a token of its own, special or only added, ends the
+  // answer, as the model's end tokens do; else the text before the next message does, so that the
+  // model does not write that message itself.
   bool find_end() {
     const string mark = "phasor answers", next = "phasor asks";
     string text, why;
@@ -119,18 +119,28 @@ class Chat {
     const string behind = text.substr(at + mark.size(), end - at - mark.size());
     TokenIds ids;
     if (!ids_of(behind, &ids, &why)) return data_error("%s: %s", e_.path, why.c_str()), false;
+    bool text_before = false;  // more than white space
     for (const uint32_t id : ids) {
       Detokenizer detokenizer(e_, PHASOR_TARGET);
-      const string shown = detokenizer.add(id) + detokenizer.end(),
-                   piece = piece_text(e_, PHASOR_TARGET, id);
-      if (!is_blank(shown, " \n")) break;
-      if (!shown.empty() || is_blank(piece, " \n") || piece == "\xE2\x96\x81") continue;
-      end_.push_back(id);  // a control token
-      return true;
+      string shown = detokenizer.add(id);
+      shown += detokenizer.end();
+      const string piece = piece_text(e_, PHASOR_TARGET, id);
+      if (is_white(piece)) continue;
+      if (phasor_piece_flags(e_.model, PHASOR_TARGET, id) != 0) {
+        // its text, if it has any, is not the answer's; text before it ends the answer by itself
+        if (!text_before) end_.push_back(id);
+        end_text(text_before ? behind.substr(0, behind.find(piece)) : shown);
+        return true;
+      }
+      text_before |= !is_blank(shown, " \n");
     }
+    end_text(behind);
+    return true;
+  }
+
+  void end_text(const string& behind) {
     const size_t last = behind.find_last_not_of(" \n");
     if (last != string::npos && last < 256) end_text_ = behind.substr(0, last + 1);
-    return true;
   }
 
   void reset() {

@@ -31,7 +31,7 @@ int Runner::run() {
   if (const int wrong = aligner.check()) return wrong;
   if (const int wrong = e.choose(o, o.ids.given)) return wrong;
   if (!load_shortlist() || !load_states() || !capture.open(o) || !start() || !make_prefix() ||
-      !generate_options(o, e, &options))
+      !generate_options(o, e, &end_ids, &options))
     return 1;
   if (o.save_state != nullptr && !state.open(o.save_state)) return 1;
   options.forced = prefix_.data();

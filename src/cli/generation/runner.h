@@ -58,6 +58,7 @@ class Runner {
   Aligner aligner;
   Capture capture;
   NewFile state;  // --save-state
+  TokenIds end_ids;  // of the options
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   uint32_t batch = 1;                              // lines side by side
   uint64_t seed = 0;                               // of the first line

@@ -69,7 +69,31 @@ void room_for_generation(const SamplingOptions& o, const Engine& e, bool search,
     greedy_room(limits, limits->logit_rows);
 }
 
-bool generate_options(const SamplingOptions& o, const Engine& e, phasor_generate_options* out) {
+namespace {
+
+// A special token is no text, so its text is never found in an output: its id ends the output
+// instead. False where a stop string has more than it.
+bool end_at_special(const SamplingOptions& o, const Engine& e, TokenIds* end) {
+  for (uint32_t id = 0; o.stop.given != nullptr && id < e.target.vocabulary; ++id) {
+    const string piece = piece_text(e, PHASOR_TARGET, id);
+    for (const string stop : o.stop.values) {
+      if (piece.empty() || stop.find(piece) == string::npos ||
+          (phasor_piece_flags(e.model, PHASOR_TARGET, id) & PHASOR_PIECE_SPECIAL) == 0)
+        continue;
+      if (stop != piece)
+        return data_error("--stop %s: %s is a special token, and no text; --end %u ends there",
+                          stop.c_str(), piece.c_str(), id),
+               false;
+      end->push_back(id);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool generate_options(const SamplingOptions& o, const Engine& e, TokenIds* end,
+                      phasor_generate_options* out) {
   recommend(o, e, out);
   if (draws(o) && !(out->temperature > 0)) out->temperature = 1;
   set(&out->temperature, o.temperature);
@@ -97,12 +121,14 @@ bool generate_options(const SamplingOptions& o, const Engine& e, phasor_generate
   }
   if (o.forced_last.given)
     out->forced_last = o.forced_last.values.empty() ? nullptr : o.forced_last.values.data();
-  out->end = o.end.values.data();
-  out->end_count = count_of(o.end.values);
-  out->stop = o.stop.values.data();
-  out->stop_count = count_of(o.stop.values);
   if (o.stop.given && e.target.has_tokenizer == 0)
     return data_error("%s: the model has no tokenizer for its output", o.stop.given), false;
+  if (!end_at_special(o, e, end)) return false;
+  end->insert(end->end(), o.end.values.begin(), o.end.values.end());
+  out->end = end->data();
+  out->end_count = count_of(*end);
+  out->stop = o.stop.values.data();
+  out->stop_count = count_of(o.stop.values);
   const TokenIds& words = o.bad_words.values;
   for (size_t i = 0; i < words.size(); i += 1 + words[i]) {
     const uint32_t* word = words.data() + i + 1;

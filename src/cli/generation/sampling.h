@@ -16,9 +16,10 @@ void room_for_generation(const SamplingOptions& options, const Engine& engine, b
                          bool whole, phasor_limits* limits);
 
 // The library's options: the file's (of a decoder where --sample asks for them), then the flags'.
-// Points into `options`, which outlive it. False when a line on standard error says what is wrong
-// with an id or a stop string.
-bool generate_options(const SamplingOptions& options, const Engine& engine,
+// `end` may have ids that end the output, and gets those of --end, and of --stop with the text of a
+// special token. Points into `options` and `end`, which outlive it. False when a line on standard
+// error says what is wrong with an id or a stop string.
+bool generate_options(const SamplingOptions& options, const Engine& engine, TokenIds* end,
                       phasor_generate_options* out);
 
 // --seed, or one that is new each time. Not `quiet`: it is printed on standard error.

@@ -99,6 +99,8 @@ void walk_text(const Session& s, uint32_t side) {
     TAKE(phasor_id_to_text(s.model, side, &state, ids[i], out, sizeof out, &bytes));
   TAKE(phasor_text_flush(s.model, side, &state, out, sizeof out, &bytes));
   if (phasor_piece(s.model, side, 3, &bytes) != nullptr) ++calls["phasor_piece"];
+  (void)phasor_piece_flags(s.model, side, 3);
+  ++calls["phasor_piece_flags"];
   // No golden model has both a tokenizer and a template for pairs: as far as that.
   (void)phasor_pair_to_ids(s.session, side, ids.data(), segments.data(), ids.size(), &count, sample,
                            8, sample + 8, 8, nullptr);
