@@ -23,7 +23,7 @@ def result(name: str, machine: str) -> dict:
         "python": "3.11",
         "facts": {},
         "aims": [aim | {"ours": 3.0, "theirs": 2.0, "ratio": 1.5, "least": 1.4}],
-        "cases": [case | {"values": [3.0], "median": 3.0}],
+        "cases": [case | {"spread": 0.0, "runs": 1, "median": 3.0}],
     }
 
 
@@ -31,8 +31,9 @@ def result(name: str, machine: str) -> dict:
 def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     folder.mkdir()
-    for name, machine in (("step", "one"), ("q8r", "one"), ("q4m", "another")):
-        (folder / f"{name}.json").write_text(json.dumps(result(name, machine)))
+    for machine, names in (("one", ("step", "q8r")), ("another", ("q4m",))):
+        parts = {name: result(name, machine) for name in names}
+        (folder / f"2026-01-02-{machine}.json").write_text(json.dumps(parts))
     return folder
 
 

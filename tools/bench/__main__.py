@@ -14,8 +14,9 @@ costs; only when it is named), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
 beside its matrix products), start (to the first token), footprint (sizes, memory).
 
-Each part writes its figures to build/bench/results/ROW.json when it is done, and the page is made
-of those that are there: what was measured stays when a run is cut off. `--page-only --page
+Each part writes its figures into --results, a JSON file for each machine and day, as soon as they
+are there, and the page is made of the newest of each part: what was measured stays when a run is
+cut off, and when another machine measures another part. `--page-only --page
 docs/performance.md` makes the page again. What is written by hand is docs/performance-log.md. The
 engines of a comparison are asked in turns (tools/bench/common.py).
 """
@@ -64,6 +65,8 @@ def main() -> int:
         help="of decode, 15m, limits and the rows of encoders and translators these types alone",
     )
     options.add_argument("--page", help="write the page here")
+    folder = ROOT / "docs/measurements"
+    options.add_argument("--results", type=Path, default=folder, help="folder of the figures")
     options.add_argument("--alone", action="store_true", help="a page of the rows named here alone")
     options.add_argument("--page-only", action="store_true", help="measure nothing")
     options.add_argument("--encoder", metavar="DIRECTORY", help="in place of all-MiniLM-L6-v2")
@@ -77,13 +80,13 @@ def main() -> int:
     everything = [row for row in ROWS if row not in WHEN_NAMED]
     for row in [] if args.page_only else args.rows or everything:
         print(f"{row}:", file=sys.stderr)
-        results = Results(row, args.folder / "results")
+        results = Results(row, args.results)
         ROWS[row](args, results)
         results.save()
         print(f"{row}: {time.time() - results.began:.0f} s", file=sys.stderr)
         print("\n".join(page.section(results.as_dict())))
     if args.page:
-        page.write(Path(args.page), args.folder / "results", args.rows if args.alone else ())
+        page.write(Path(args.page), args.results, args.rows if args.alone else ())
         print(f"wrote {args.page}")
     return 0
 

@@ -1,9 +1,11 @@
 """What the benchmarks share: engines as processes that answer requests in turns, medians, and
-results as JSON in build/bench.
+results as JSON, a file for each machine and day.
 
 An engine under test is a program that reads a request a line and answers with a JSON object a line.
-All engines of a comparison are there at the same time and are asked in turns, so that what else
-happens on the machine meets them alike; the first answers are thrown away.
+All engines of a comparison are there at the same time, a model a process, and are asked in turns,
+so that what else happens on the machine meets them alike; one process is awake at a time, and the
+first answers are thrown away. A peer's figure at T threads is that of its best settings at no more
+than T threads (`Candidates`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -18,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from phasor.files import write_text
+from phasor.files import read_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "Phasor"
@@ -113,7 +116,9 @@ def convert(source: object, output: Path, kind: str | None, tokenizer: str | Non
 
 
 class Worker:
-    """An engine that answers requests. `hello` is what it says of itself before the first."""
+    """An engine that answers requests, with one model in its process. `hello` is what it says of
+    itself before the first. The process is awake from a request to its answer and stopped between:
+    threads that spin in one engine's process take no time from another's."""
 
     def __init__(
         self, *words: object, environment: dict[str, str] | None = None, **options: object
@@ -126,8 +131,13 @@ class Worker:
             text=True,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT / "tools"), **(environment or {})},
+            start_new_session=True,
         )
         self.hello = self._answer()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, number)
 
     def _answer(self) -> Answer:
         line = self.process.stdout.readline()
@@ -135,20 +145,92 @@ class Worker:
             self.process.wait()
             code = self.process.returncode
             sys.exit(f"{' '.join(self.command)}: stopped with {code} {line.strip()}")
+        self._signal(signal.SIGSTOP)
+        said = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if said.si_code == os.CLD_STOPPED:  # it is, now; an end is left to Popen
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
         return json.loads(line)
 
     def ask(self, request: str) -> Answer:
+        self._signal(signal.SIGCONT)
         self.process.stdin.write(request + "\n")
         self.process.stdin.flush()
         return self._answer()
 
     def close(self) -> None:
+        self._signal(signal.SIGCONT)
         self.process.communicate()
 
 
-def peer(name: str, *words: object, **options: object) -> Worker:
-    """One of peers.PEERS, in a Python of its own."""
-    return Worker(sys.executable, "-m", "bench.peers", name, *words, **options)
+class Candidates:
+    """An engine as its users may set it up: a worker for each choice. What is asked is answered by
+    the choice that was fastest when it was tried, under whose name the answer says so."""
+
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self.workers, self.chosen = workers, dict[str, str]()
+        self.last = next(iter(workers))
+        self.hello = workers[self.last].hello
+
+    def choose(self, request: str) -> None:
+        """Tries the request with every choice, twice; requests of the same method go to the
+        fastest from now on."""
+
+        def seconds(worker: Worker) -> float:
+            return min(worker.ask(request)["seconds"] for _ in range(2))
+
+        times = {name: seconds(worker) for name, worker in self.workers.items()}
+        self.chosen[request.split()[0]] = min(times, key=times.__getitem__)
+
+    def ask(self, request: str) -> Answer:
+        self.last = self.chosen.get(request.split()[0], self.last)
+        return self.workers[self.last].ask(request) | {"settings": self.last}
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
+
+
+# What a peer's documentation lets its user set for speed, a choice each: environment variables.
+# CTranslate2: "Environment variables" and "Performance tips" of its documentation (packed weights
+# need MKL; OMP_WAIT_POLICY is libgomp's, with which its wheels come). ONNX Runtime: "Thread
+# management". PyTorch: its page "Grokking PyTorch CPU performance" (KMP_BLOCKTIME is of other OpenMP
+# libraries than its wheels have).
+SETTINGS: dict[str, tuple[dict[str, str], ...]] = {
+    "ct2": (
+        {},
+        {"OMP_WAIT_POLICY": "PASSIVE"},
+        {"OMP_WAIT_POLICY": "ACTIVE"},
+        {"CT2_USE_MKL": "1"},
+        {"CT2_USE_MKL": "1", "CT2_USE_EXPERIMENTAL_PACKED_GEMM": "1"},
+    ),
+    "onnx": ({}, {"BENCH_ONNX_SPIN": "0"}),  # its session.intra_op.allow_spinning
+    "llama": ({}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+    "sentence-transformers": ({}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+}
+
+
+# Those that say how idle threads wait: nothing at one thread.
+_WAITING = {"OMP_WAIT_POLICY", "BENCH_ONNX_SPIN"}
+
+
+def peer(name: str, *words: object, threads: int = 1, **options: object) -> Candidates:
+    """One of peers.PEERS at no more than so many threads and in each of its settings, each in a
+    Python of its own."""
+    own = SETTINGS.get(name.split("-")[0]) or SETTINGS.get(name, ({},))
+    workers = {}
+    for count in range(1, threads + 1):
+        counts = {name: str(count) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        for environment in own:
+            if count == 1 and _WAITING & environment.keys():
+                continue
+            said = [at_threads(count), *(f"{k}={v}" for k, v in environment.items())]
+            workers[", ".join(said)] = Worker(
+                *(sys.executable, "-m", "bench.peers", name, *words),
+                environment=counts | environment,
+                threads=count,
+                **options,
+            )
+    return Candidates(workers)
 
 
 class Engines(dict[str, Any]):
@@ -170,9 +252,14 @@ class Engines(dict[str, Any]):
         out = {name: hello["version"] for name, hello in said.items() if "version" in hello}
         return out | ({OURS: said[OURS]["isa"]} if OURS in said else {})
 
-    def take_turns(self, request: str, runs: int, pause: float = 0.02) -> Answers:
+    def take_turns(
+        self, request: str, runs: int, pause: float = 0.02, choose: str | None = None
+    ) -> Answers:
         """The answers of `runs` rounds, after one that is not counted. The order changes from round
-        to round."""
+        to round. choose: the request by which a peer's settings are chosen, if not this one."""
+        for worker in self.values():
+            if isinstance(worker, Candidates):
+                worker.choose(choose or request)
         out: Answers = {name: [] for name in self}
         for run in range(runs + 1):
             turn = list(self.items())
@@ -207,23 +294,40 @@ def spread(values: Sequence[float]) -> float:
     return (max(values) - min(values)) / middle if middle else 0.0
 
 
+def settings_of(answers: Sequence[Answer]) -> str:
+    return answers[0].get("settings", "") if answers else ""
+
+
 class Results:
-    """The figures of one part of the benchmark: kept in build/bench/results/NAME.json as soon as
-    they are there."""
+    """The figures of one part of the benchmark, kept as soon as they are there: in the file of this
+    machine and day, a part of its own."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.name, self.path = name, folder / f"{name}.json"
+        self.name = name
+        day, words = time.strftime("%Y-%m-%d", time.gmtime()), machine().lower()
+        slug = "-".join("".join(c if c.isalnum() else " " for c in words).split())
+        self.path = folder / f"{day}-{slug}.json"
         self.began, self.load = time.time(), os.getloadavg()[0]
         self.cases: list[Answer] = []
         self.facts: dict[str, str] = {}
         self.aims: list[Answer] = []
 
-    def add(self, what: str, engine: str, values: Iterable[float], unit: str, **where: Any) -> None:
-        """`where`: type, threads, and whatever else says which case this is."""
+    def add(
+        self,
+        what: str,
+        engine: str,
+        values: Iterable[float],
+        unit: str,
+        settings: str = "",
+        **where: Any,
+    ) -> None:
+        """`where`: type, threads, and whatever else says which case this is; settings: those of a
+        peer that were fastest."""
         values = [float(v) for v in values]
         middle = statistics.median(values)
-        case = {"what": what, "engine": engine, "unit": unit, "values": values, "median": middle}
-        self.cases.append(case | where)
+        case = {"what": what, "engine": engine, "unit": unit, "median": middle}
+        case |= {"spread": round(spread(values), 3), "runs": len(values)}
+        self.cases.append(case | ({"settings": settings} if settings else {}) | where)
         print(
             f"  {what:<12} {' '.join(map(str, where.values())):<24} {engine:<14} "
             f"{middle:>12,.4g} {unit}  spread {spread(values) * 100:.0f} %",
@@ -241,7 +345,8 @@ class Results:
     ) -> None:
         """`amount` over the seconds of every answer, engine by engine."""
         for engine, runs in answers.items():
-            self.add(what, engine, [amount / r["seconds"] for r in runs], unit, **where)
+            values = [amount / r["seconds"] for r in runs]
+            self.add(what, engine, values, unit, settings_of(runs), **where)
 
     def median(self, what: str, engine: str, **where: Any) -> float | None:
         """Of the case, None when it was not measured."""
@@ -310,4 +415,6 @@ class Results:
 
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, json.dumps(self.as_dict(), indent=1))
+        parts = read_json(self.path) if self.path.exists() else {}
+        parts[self.name] = self.as_dict()
+        write_text(self.path, json.dumps(parts, indent=1, ensure_ascii=False) + "\n")

@@ -56,10 +56,9 @@ def bench_program(program: object, path: Path, **options: object) -> Answer:
 
 def row_matrix(args: Any, results: Results) -> None:
     for threads in args.threads:
-        few = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
         with Engines({OURS: Worker(f"{args.build}/bench_linear", threads=threads)}) as workers:
             for engine, name in LIBRARIES.items():
-                workers[engine] = peer(name, threads=threads, environment=few)
+                workers[engine] = peer(name, threads=threads)
             results.facts |= workers.versions()
             for rows, outputs, inputs in PRODUCTS:
                 where: dict[str, Any] = {

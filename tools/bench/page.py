@@ -1,4 +1,5 @@
-"""docs/performance.md and its charts, of the results in build/bench/results. A part of
+"""docs/performance.md and its charts, of the results in docs/measurements: a JSON file for each
+machine and day, in which each part has its figures. Of each part the newest counts. A part of
 tools/bench."""
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Sequence
 
-from bench.common import OURS, Answer, at_threads, spread
+from bench.common import OURS, Answer, at_threads
 from phasor.files import replacing, write_text
 
 _TITLES = {
@@ -120,13 +121,62 @@ def _distinct(cases: Sequence[Answer], field: str) -> list:
     return list(dict.fromkeys(c[field] for c in cases))
 
 
+def _figure(case: Answer) -> str:
+    """The median; of a peer that was faster with fewer threads, with how many."""
+    own = case.get("settings", "").split(",")[0]
+    fewer = own and own != at_threads(case.get("threads", 1))
+    return number(case["median"]) + (f" ({own})" if fewer else "")
+
+
+def settings(cases: Sequence[Answer]) -> list[str]:
+    """For each peer its fastest settings, and what was measured with them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for c in cases:
+        if "settings" in c:
+            where = " ".join(str(c[k]) for k in ("what", "at", "type") if k in c)
+            label = f"{where} at {at_threads(c['threads'])}"
+            found.setdefault((c["engine"], c["settings"]), []).append(label)
+    return [f"{engine}, {said}: {'; '.join(rows)}" for (engine, said), rows in found.items()]
+
+
+# Why a ratio above 4 is what it is: (part, what, peer, type or ""): a reason that was checked
+# beside the peer's own benchmark or example. Without one the page says so.
+EXPLAINED: dict[tuple[str, str, str, str], str] = {}
+_LARGE = 4
+
+
+def large(result: Answer) -> list[str]:
+    """A line for each figure that is more than four times a peer's."""
+    out = []
+    ours = {_key(c): c for c in result["cases"] if c["engine"] == OURS}
+    for c in result["cases"]:
+        own = ours.get(_key(c))
+        if c["engine"].startswith(OURS) or own is None or not c["median"] or not own["median"]:
+            continue
+        ratio = own["median"] / c["median"]
+        if (1 / ratio if own["unit"] in _LESS_IS_BETTER else ratio) <= _LARGE:
+            continue
+        of = (result["name"], c["what"], c["engine"])
+        why = EXPLAINED.get((*of, c["type"])) or EXPLAINED.get((*of, ""))
+        where = ", ".join(map(str, filter(None, _key(c)[:4])))
+        out.append(f"{where}, {ratio:.2f} × {c['engine']}: {why or '**not explained yet**'}")
+    return out
+
+
+_KEY = ("what", "at", "type", "threads", "unit")
+
+
+def _key(case: Answer) -> tuple:
+    return tuple(case.get(word) or "" for word in _KEY)
+
+
 def table(cases: Sequence[Answer]) -> list[str]:
     """A line for each case, a column for each engine, and how many times as good as each peer
     Phasor is."""
     engines = _distinct(cases, "engine")
     peers = [e for e in engines if not e.startswith(OURS)]
     has_at = any("at" in c for c in cases)
-    words = ("what", *(("at",) if has_at else ()), "type", "threads", "unit")
+    words = tuple(word for word in _KEY if word != "at" or has_at)
     lines: dict[tuple, dict[str, Answer]] = {}
     for c in cases:
         key = tuple(c.get(word) or "" for word in words)
@@ -146,8 +196,8 @@ def table(cases: Sequence[Answer]) -> list[str]:
         "|" + "---|" * (len(words) - 2) + "---:|---|" + right,
     ]
     for key, line in lines.items():
-        medians = [number(line[e]["median"]) if e in line else "" for e in engines]
-        widest = f"{max(spread(c['values']) for c in line.values()) * 100:.0f} %"
+        medians = [_figure(line[e]) if e in line else "" for e in engines]
+        widest = f"{max(c['spread'] for c in line.values()) * 100:.0f} %"
         out.append(_row(*key, *medians, *(ratio(line, p) for p in peers), widest))
     return out
 
@@ -181,6 +231,7 @@ def section(result: Answer) -> list[str]:
             f"**the machine was busy** (load {result['load'][0]:.1f} before the first run): "
             "measure again on an idle one"
         )
+    facts += settings(result["cases"]) + large(result)
     for are_tokens in (False, True):
         about = [k for k in result["facts"] if k.startswith("equal tokens") == are_tokens]
         facts += ["; ".join(f"{k}: {result['facts'][k]}" for k in about)] if about else []
@@ -277,11 +328,20 @@ def _charts(folder: Path, parts: dict[str, Answer]) -> dict[str, list[str]]:
     return out
 
 
+def newest(folder: Path) -> dict[str, Answer]:
+    """Of each part the newest of all machines and days."""
+    parts: dict[str, Answer] = {}
+    for path in folder.glob("*.json"):
+        for name, part in json.loads(path.read_text(encoding="utf-8")).items():
+            if name not in parts or parts[name]["date"] < part["date"]:
+                parts[name] = part
+    return parts
+
+
 def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
     """The page of all results; of those named in `alone`, without the link to what is written by
     hand. What was aimed at stands together, but for parts that another machine measured."""
-    files = sorted(results.glob("*.json"))
-    parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in files}
+    parts = newest(results)
     order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
     order = [
         name for name in order if (name in alone if alone else name not in ("lengths", "positions"))
@@ -294,7 +354,8 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         "",
         "Written by `make bench` (`tools/bench`); one part of it again: `make bench ROWS=decode`. "
         "Same model, same tokens, the engines asked in turns on the same "
-        "machine; a figure is the median, a ratio above 1 is in Phasor's favor, spread is the "
+        "machine, a process for each model, of which one is awake at a time; a peer has its best "
+        "settings at no more than the row's threads, named below the table; a figure is the median, a ratio above 1 is in Phasor's favor, spread is the "
         "largest less the smallest as a share of the median, the widest of the line.",
         "",
         f"Machine: {first['machine']}; {first['compiler']}; Python {first['python']}.",

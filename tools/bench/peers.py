@@ -4,10 +4,11 @@
     PYTHONPATH=tools python3 -m bench.peers ENGINE [MODEL] [--threads N] [--context N]
         [--sequences N] [--compute float32|int8] [--ids FILE]
 
-ENGINE is a name of PEERS. A request is the name of a method and its numbers: `decode 16 48`. Every
-engine runs as its users have it by default: llama.cpp has keys and values in f16, flash attention
-where it wants it, and weights that are repacked when they are loaded; CTranslate2 its own choice of
-kernels, and its prefill is the time of one new token after the prompt.
+ENGINE is a name of PEERS. A request is the name of a method and its numbers: `decode 16 48`. A
+process holds one model: two of them in one process are two teams of threads, of which each waits
+for the other. llama.cpp has keys and values in f16, flash attention where it wants it, and weights
+that are repacked when they are loaded; CTranslate2's prefill is the time of one new token after the
+prompt. Settings: bench.common.SETTINGS.
 """
 
 from __future__ import annotations
@@ -280,15 +281,34 @@ class CTranslate2Decoder(_CTranslate2):
 # ---- translators
 
 
+def _sentences(args: Args) -> list[list[str]]:
+    lines = (line.split() for line in Path(args.ids).read_text().splitlines())
+    return [[token(int(word)) for word in line] for line in lines if line]
+
+
+class CTranslate2SourceEncoder(_CTranslate2):
+    """MODEL: a folder that translator.py wrote, of which this is the encoder by itself."""
+
+    def __init__(self, args: Args) -> None:
+        super().__init__(args)
+        self.encoder = self.api.Encoder(f"{args.model}/encoder", **self.how)
+        self.sentences = _sentences(args)
+
+    def encode(self) -> Answer:
+        return {
+            "seconds": sum(
+                seconds_of(lambda: self.encoder.forward_batch([s])) for s in self.sentences
+            )
+        }
+
+
 class CTranslate2Translator(_CTranslate2):
-    """MODEL: a folder that translator.py wrote, with the encoder by itself too."""
+    """MODEL: a folder that translator.py wrote."""
 
     def __init__(self, args: Args) -> None:
         super().__init__(args)
         self.translator = self.api.Translator(f"{args.model}/translator", **self.how)
-        self.encoder = self.api.Encoder(f"{args.model}/encoder", **self.how)
-        lines = (line.split() for line in Path(args.ids).read_text().splitlines())
-        self.sentences = [[token(int(word)) for word in line] for line in lines if line]
+        self.sentences = _sentences(args)
         never = json.loads(Path(f"{args.model}/never.json").read_text())
         self.never, self.most, self.beams = [[token(i)] for i in never], args.sequences, args.beams
 
@@ -304,13 +324,6 @@ class CTranslate2Translator(_CTranslate2):
             max_batch_size=batch,
         )
         return [[int(t[1:]) for t in r.hypotheses[0]] for r in results]
-
-    def encode(self) -> Answer:
-        return {
-            "seconds": sum(
-                seconds_of(lambda: self.encoder.forward_batch([s])) for s in self.sentences
-            )
-        }
 
     def greedy(self, count: int, length: int, beams: int = 1) -> Answer:
         start = time.perf_counter()
@@ -374,6 +387,8 @@ class OnnxRuntime(_Encoder):
         self.imported()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = args.threads, 1
+        spin = os.environ.get("BENCH_ONNX_SPIN", "1")  # a choice of bench.common.SETTINGS
+        options.add_session_config_entry("session.intra_op.allow_spinning", spin)
         self.session = onnxruntime.InferenceSession(
             args.model, options, providers=["CPUExecutionProvider"]
         )
@@ -483,6 +498,7 @@ PEERS: dict[str, Callable[[Args], Peer]] = {
     "llama": llama,
     "ct2-decoder": CTranslate2Decoder,
     "ct2-translator": CTranslate2Translator,
+    "ct2-source-encoder": CTranslate2SourceEncoder,
     "ct2-encoder": CTranslate2Encoder,
     "onnx": OnnxRuntime,
     "sentence-transformers": SentenceTransformers,

@@ -25,13 +25,23 @@ import argparse
 import json
 import math
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.common import OURS, ROOT, Engines, Results, Worker, at_threads, command, peer, types_of
+from bench.common import (
+    OURS,
+    ROOT,
+    Engines,
+    Results,
+    Worker,
+    at_threads,
+    command,
+    peer,
+    settings_of,
+    types_of,
+)
 from bench.models import CT2_TYPES, beside
 from bench.peers import token
 from phasor.files import replacing, write_text
@@ -351,6 +361,15 @@ def measure(args: Any, results: Results, name: str, load: Load) -> None:
             own, options = f"{args.build}/bench_translator", {"threads": threads, "beams": BEAMS}
             more = {"batch": BATCH, "length": LENGTH, "never": never}
             theirs = {"ids": ids, "sequences": BATCH, "compute": compute}
+            encoder = folder / f"encoder-{kind}.phasor"
+            both = Engines(
+                {
+                    OURS: Worker(own, encoder, ids, threads=threads),
+                    PEER: peer("ct2-source-encoder", folder / kind, threads=threads, **theirs),
+                }
+            )
+            with both:
+                results.add_rates("encoder", both.take_turns("encode", runs), tokens, **where)
             workers = Engines(
                 {
                     OURS: Worker(own, folder / f"{kind}.phasor", ids, **options, **more),
@@ -359,19 +378,18 @@ def measure(args: Any, results: Results, name: str, load: Load) -> None:
             )
             with workers:
                 results.facts |= workers.versions()
-                encoder = folder / f"encoder-{kind}.phasor"
-                with closing(Worker(own, encoder, ids, threads=threads)) as alone:
-                    both = Engines({OURS: alone, PEER: workers[PEER]})
-                    results.add_rates("encoder", both.take_turns("encode", runs), tokens, **where)
                 for request, title in SEARCHES.items():
+                    whole = f"{request} {sentences} {LENGTH}"
                     one, every = (
-                        workers.take_turns(f"{request} {sentences} {n}", runs) for n in (1, LENGTH)
+                        workers.take_turns(f"{request} {sentences} {n}", runs, choose=whole)
+                        for n in (1, LENGTH)
                     )
                     for engine in workers:
                         pairs = zip(one[engine], every[engine])
                         seconds = [max(b["seconds"] - a["seconds"], 1e-9) for a, b in pairs]
                         rates = [sentences * (LENGTH - 1) / s for s in seconds]
-                        results.add(title, engine, rates, "tokens/s", **where)
+                        settings = settings_of(every[engine])
+                        results.add(title, engine, rates, "tokens/s", settings, **where)
                     search = f", beam {BEAMS}" if request == "beam" else ""
                     label = f"equal tokens, {name}, {kind}, {threads} threads{search}"
                     share = same_share(every[OURS][0]["ids"], every[PEER][0]["ids"])
