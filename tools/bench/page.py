@@ -106,6 +106,11 @@ _LOG = (
     "What was tried, what helped, why rows fall short, and what was aimed at for the newer types "
     "and levels, on other machines too: [performance-log.md](performance-log.md)."
 )
+_WITHDRAWN = (
+    "Rows beside other engines from before 2026-11-25 are withdrawn. The harness then held two of a "
+    "peer's models in one process and let idle engines spin, which cost a peer up to ten times its "
+    "speed at two threads. A row is back when it is measured again."
+)
 
 
 def number(x: float) -> str:
@@ -362,7 +367,7 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         "",
     ]
     if not alone:
-        lines += [_LOG, ""]
+        lines += [_LOG, "", _WITHDRAWN, ""]
     together = [name for name in order if parts[name]["machine"] == first["machine"]]
     all_aims = [line for name in together for line in aims(parts[name])]
     if all_aims:
