@@ -193,8 +193,8 @@ class Candidates:
 # What a peer's documentation lets its user set for speed, a choice each: environment variables.
 # CTranslate2: "Environment variables" and "Performance tips" of its documentation (packed weights
 # need MKL; OMP_WAIT_POLICY is libgomp's, with which its wheels come). ONNX Runtime: "Thread
-# management". PyTorch: "Grokking PyTorch CPU performance" (KMP_BLOCKTIME is of other OpenMP libraries
-# than its wheels have).
+# management". PyTorch: "Grokking PyTorch CPU performance" (KMP_BLOCKTIME is of another OpenMP
+# library than that of its wheels).
 SETTINGS: dict[str, tuple[dict[str, str], ...]] = {
     "ct2": (
         {},
