@@ -108,8 +108,8 @@ _LOG = (
 )
 _WITHDRAWN = (
     "Rows beside other engines from before 2026-11-25 are withdrawn. The harness then held two "
-    "of a peer's models in one process and let idle engines spin, which cost a peer up to ten times "
-    "its speed at two threads. A row is back when it is measured again."
+    "of a peer's models in one process and let idle engines spin, which cost a peer up to ten "
+    "times its speed at two threads. A row is back when it is measured again."
 )
 
 
@@ -360,8 +360,8 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         "Written by `make bench` (`tools/bench`); one part of it again: `make bench ROWS=decode`. "
         "Same model, same tokens, the engines asked in turns on the same "
         "machine, a process for each model, of which one is awake at a time; a peer has its best "
-        "settings at no more than the row's threads, named below the table; a figure is the median, "
-        "a ratio above 1 is in Phasor's favor, spread is the "
+        "settings at no more than the row's threads, named below the table; a figure is the "
+        "median, a ratio above 1 is in Phasor's favor, spread is the "
         "largest less the smallest as a share of the median, the widest of the line.",
         "",
         f"Machine: {first['machine']}; {first['compiler']}; Python {first['python']}.",
