@@ -259,6 +259,7 @@ def check_headers(_):
 SHARED = (
     "phasor.errors phasor.mistaken phasor.scratch".split()
     + "phasor.files phasor.values phasor.entry phasor.positions".split()
+    + "phasor.ignored phasor.side_files".split()
 )
 PYTHON_ROOMS = {
     **{module: set(SHARED) for module in SHARED},

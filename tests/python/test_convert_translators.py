@@ -659,7 +659,7 @@ def test_a_mask_of_plbart_without_a_row(added, tmp_path, phasor):
             {"added_tokens_decoder": {"12": {"content": "cs_CZ"}}},
             "'cs_CZ' has the id 12, here 13",
         ),
-        ("Nllb", {"legacy_behavior": True}, "legacy_behavior: True is not built"),
+        ("Nllb", {"legacy_behaviour": True}, "legacy_behaviour: True is not built"),
         ("Nllb", {"added_tokens_decoder": {}}, "added_tokens_decoder: '<mask>' has no id"),
         (
             "Nllb",
@@ -822,7 +822,7 @@ def test_the_small_blenderbots_files(tmp_path, phasor):
         ),
         (
             T.small_blenderbot_files(split_special_tokens=True),
-            "split_special_tokens is not supported",
+            "split_special_tokens: True is not built",
         ),
         (
             T.small_blenderbot_files(sep_token={"content": "<sep>", "lstrip": True}),

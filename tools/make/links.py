@@ -50,6 +50,8 @@ FOREIGN_FILES = """
 """.split()
 # Names of somebody else's functions and fields, and of formulas.
 FOREIGN_WORDS = set("arch_prctl string_view llama_ftype self_test_data a_ij".split())
+# Names of keys in the files of checkpoints.
+FOREIGN_KEYS = "tools/phasor/side_files.toml"
 # The variables of a package of Buildroot that is called phasor.
 FOREIGN_WORDS |= {
     f"PHASOR_{name}"
@@ -64,6 +66,7 @@ FOREIGN_FLAGS = {
     "pkg-config": "cflags libs",
     "node": "no-liftoff",
     "strace": "inject",
+    "llama.cpp": "merge",
     "Bochs": "enable-x86-64 enable-avx enable-evex enable-amx enable-all-optimizations with-nogui",
 }
 
@@ -174,6 +177,7 @@ class Tree:
         code = (without_comments(f, t) for f, t in self.texts.items() if not f.endswith(".md"))
         self.words = {word for text in code for word in re.findall(r"\w+", text)}
         self.promises = set(re.findall(r"^\| (\d) \| \*\*", self.texts.get("README.md", ""), re.M))
+        self.words |= set(re.findall(r"\w+", self._text(FOREIGN_KEYS)))
         self.words |= FOREIGN_WORDS | {name.partition(".")[0] for name in self.names}
         self.of_command = {name: set(FLAG.findall(part)) for name, part in PART.findall(helps)}
 

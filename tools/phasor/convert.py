@@ -36,6 +36,7 @@ from phasor.files import check_output, read_text, replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import CHAT
+from phasor.ignored import ignoring, recorded
 from phasor.moments import read_moments
 from phasor.program import find_phasor
 from phasor.sources.find import OPTIONS, source_of
@@ -58,7 +59,7 @@ def chat_section(
     if chat == NONE or model.descriptor["model"]["stack"] != D.DECODER:
         return {}
     try:
-        template, variables = source.template(path, model.checkpoint)
+        template, variables = source.template(model.chat_source or path, model.checkpoint)
         template = template if chat is None else read_text(chat)
         if template is None:
             return {}
@@ -138,6 +139,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="YYYY-MM-DD",
     )
     add(
+        "--ignore-key",
+        "read FILE as if it did not have KEY (docs/side-files.md); the output records it",
+        action="append",
+        default=[],
+        metavar="FILE:KEY",
+    )
+    add(
         "--phasor",
         "the program that records hashes; default: build/phasor where it is",
         type=Path,
@@ -207,9 +215,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     check_report(args)
     asked = Asked(args.source, args.tokenizer, args.output, vars(args))
     try:
-        source = source_of(asked)
-        model, sections = source.read(asked)
-        sections |= chat_section(source, model, args.source, args.chat, args.chat_date)
+        with ignoring(args.ignore_key) as ignored:
+            source = source_of(asked)
+            model, sections = source.read(asked)
+            sections |= chat_section(source, model, args.source, args.chat, args.chat_date)
+            model.descriptor["model"]["converter"] += recorded(ignored)
         write_report(model, args.report)
         phasor = find_phasor(args.phasor)
         rounding = convert(

@@ -23,6 +23,7 @@ import numpy as np
 from phasor import scratch
 from phasor import mistaken
 from phasor.errors import PhasorError, named, printable, shown
+from phasor.ignored import without
 
 TEXT_BYTES = 256 << 20  # a vocabulary, a text to measure with
 CONFIG_BYTES = 16 << 20  # a configuration
@@ -188,7 +189,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
 def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
     """What a JSON file holds; PhasorError names the file."""
     try:
-        return parse_json(read_bytes(path, limit))
+        return without(path, parse_json(read_bytes(path, limit)))
     except PhasorError as error:
         raise named(path, error) from error
 
@@ -196,7 +197,7 @@ def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
 def read_json(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> dict[str, Any]:
     """A file with a JSON object; PhasorError names the file."""
     try:
-        return parse_object(read_bytes(path, limit))
+        return without(path, parse_object(read_bytes(path, limit)))
     except PhasorError as error:
         raise named(path, error) from error
 

@@ -39,7 +39,7 @@ READERS = {
         "families/rotary_scaling.py",
         "families/model.py",
     ),
-    "generation": ("families/generation.py",),
+    "generation": ("families/generation.py", "side_files.py"),
     "sentence": (
         "sources/sentence_transformers/modules.py",
         "sources/sentence_transformers/static.py",

@@ -121,6 +121,12 @@ class Stored(NamedTuple):
         return view.astype("<f4") if self.dtype == "<f2" else np.asarray(view, order="C")
 
 
+def stored(values: np.ndarray) -> Stored:
+    """Values that were computed, as a tensor of f32."""
+    data = np.ascontiguousarray(values, dtype="<f4")
+    return Stored(data.reshape(-1).view("u1"), "<f4", data.shape, contiguous(data.shape), 0)
+
+
 class Checkpoint:
     """The tensors of one file by name, in the file's order. notes: what of the file was passed
     over."""

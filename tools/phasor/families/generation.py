@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from phasor import side_files
 from phasor.errors import printable, shown
 from phasor.families.hf_config import Config, same
-from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.values import is_number, is_whole, settings, table, words
 
+_FILE = "generation_config.json"
 _MOST_ENDS = 16
 _MOST_IDS = 1 << 20  # in a list
 _LARGEST_ID = 1 << 31
@@ -57,22 +58,6 @@ _WITHOUT_PLACE: dict[str, list] = settings("""
 """)
 # What an encoder-decoder's file has for some of them.
 _OF_ENCODED = words("min_length max_length forced_bos_token_id")
-# What says nothing of which token comes next, by the reason why; anything else is noted by name.
-_HARMLESS_BECAUSE: dict[str, str] = {
-    "book-keeping": "_from_model_config transformers_version _commit_hash _name_or_path",
-    "how the same tokens are computed": """
-        use_cache cache_implementation cache_config low_memory compile_config disable_compile
-        return_legacy_cache prefill_chunk_size prompt_lookup_num_tokens num_assistant_tokens
-        num_assistant_tokens_schedule assistant_confidence_threshold assistant_early_exit
-        assistant_lookbehind target_lookbehind max_matching_ngram_size is_assistant
-        speculation_type assistant_ensemble_weight continuous_batching_config max_cache_len""",
-    "what is given beside the tokens": """
-        output_attentions output_hidden_states output_scores output_logits
-        return_dict_in_generate""",
-    "an id that an encoder with a decoder has in its sides": "decoder_start_token_id",
-    "only of values that are no numbers": "remove_invalid_values",
-}
-_HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
 _EARLY = [False, True, "never"]  # by their numbers in the format
 # What a config.json may say of it.
 _KNOWN = {
@@ -82,13 +67,18 @@ _KNOWN = {
 }
 
 
+def _without_effect() -> frozenset[str]:
+    """What says nothing of which token comes next, or has a place of its own in a file."""
+    return side_files.harmless(_FILE) | {name for name, _ in (*_IDS, *_FIRST_IDS)}
+
+
 def read(
     config: Config, vocabulary: int, notes: list[str], encoded: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(fields of the target side, fields of scope 7: only those that say something). encoded: of an
     encoder-decoder; without a generation_config.json, its config.json recommends."""
-    where = config.path.parent / "generation_config.json"
-    own = read_json(where) if where.is_file() else {}
+    where = config.path.parent / _FILE
+    own = side_files.read(where)
     values = {**config.values, **{name: value for name, value in own.items() if value is not None}}
     if encoded:
         values["forced_bos_token_id"] = _first(config, own, where.is_file(), notes)
@@ -251,7 +241,7 @@ def _options(
     ]
     left += [
         printable(name)
-        for name in config.unknown(_HARMLESS.union(name for name, _ in _IDS))
+        for name in config.unknown(_without_effect())
         if config.values[name] not in (False, [], {})
     ]
     if left:

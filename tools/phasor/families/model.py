@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ class Model:
     # Patterns of names that are not the model's: why.
     ignore: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    chat_source: Path | None = None  # where the chat template is, if not in the source
     asked: int | None = None  # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits
 

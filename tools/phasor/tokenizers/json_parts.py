@@ -19,7 +19,8 @@ _KINDS: dict[str, tuple[str, tuple]] = {
         (
             "text",
             (str,),
-            "behavior content replacement prepend_scheme str_rep precompiled_charsmap prefix",
+            "behavior content replacement prepend_scheme str_rep precompiled_charsmap prefix "
+            "prepend suffix delimiter",
         ),
         (
             "true or false",
@@ -46,7 +47,7 @@ _KINDS: dict[str, tuple[str, tuple]] = {
             (dict, _NULL),
             "normalizer pre_tokenizer post_processor decoder truncation",
         ),
-        ("a whole number from 0", (int,), "id max_input_chars_per_word"),
+        ("a whole number from 0", (int,), "id max_input_chars_per_word start stop length"),
         ("a whole number or null", (int, _NULL), "unk_id"),
     )
     for name in names.split()
@@ -86,6 +87,7 @@ def steps(part: dict | None, name: str, inside: str) -> list[dict]:
         if step["type"] == "Sequence":
             waiting += reversed(member(fields(step, name, [inside]), inside, name))
         else:
+            fields(step, name, _KINDS)  # which of them it has is its reader's business
             out.append(step)
         if len(out) + len(waiting) > MOST_STEPS_WRITTEN:
             refuse(f"{name} of more than {MOST_STEPS_WRITTEN} steps")

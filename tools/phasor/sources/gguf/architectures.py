@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from phasor.errors import shown
+from phasor import side_files
+from phasor.errors import printable, shown
 from phasor.families.model import single
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -20,21 +21,19 @@ def read(path: Path) -> GGUFModel:
     """The model of a GGUF file. PhasorError names the file and the key, tensor or architecture that
     is not built."""
     file = GGUF(path)
-    kind = file.metadata.get("general.type", "model")
     name = file.metadata.get("general.architecture")
-    if kind != "model":
-        raise PhasorError(f"{path}: general.type: {shown(kind)} is not built, expected 'model'")
-    if file.metadata.get("split.count", 1) not in (0, 1):
-        raise PhasorError(
-            f"{path}: split.count: {shown(file.metadata['split.count'])}, a model in several files "
-            "is not built (gguf-split --merge joins them)"
-        )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise PhasorError(
             f"{path}: general.architecture: {shown(name)} is not built; there are "
             f"{', '.join(ARCHITECTURES)}"
         )
-    return Decoder(file, name, ARCHITECTURES[name]).build()
+    theirs = (f"{name}.", "tokenizer.")  # checked where they are read
+    general = {k: v for k, v in file.metadata.items() if not k.startswith(theirs)}
+    side_files.check(path, general, side_files.GGUF)
+    model = Decoder(file, name, ARCHITECTURES[name]).build()
+    if sampling := [k for k in general if k.startswith("general.sampling.")]:
+        model.notes.append(f"{printable(', '.join(sampling), 500)}: recommended, and not kept")
+    return model
 
 
 # ---- What is each architecture's own

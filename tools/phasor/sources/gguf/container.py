@@ -21,6 +21,7 @@ from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
 from phasor.format import minima
 from phasor.format.layout import round_up
+from phasor.ignored import without
 from phasor.values import is_whole, table
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
@@ -383,7 +384,7 @@ class GGUF(Checkpoint):
         for what, count, most in (("tensors", tensors, _MAX_TENSORS), ("keys", keys, _MAX_KEYS)):
             if count > most:
                 raise PhasorError(f"the number of {what}: {count}, expected at most {most}")
-        self.metadata = self._read_metadata(r, keys)
+        self.metadata = without(self.path, self._read_metadata(r, keys))
         alignment = self.metadata.get("general.alignment", ALIGNMENT)
         if not is_whole(alignment, 1, 1 << 20) or alignment & alignment - 1:
             raise PhasorError(f"general.alignment: {shown(alignment)}, expected a power of two")

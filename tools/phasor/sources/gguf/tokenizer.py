@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phasor import side_files
 from phasor.errors import shown
 from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
@@ -13,14 +14,6 @@ from phasor.tokenizers.section import CONTROL, UNKNOWN, USER_DEFINED, TokenizerE
 from phasor.values import is_whole, words
 
 _PREFIX = "tokenizer.ggml."
-_KNOWN = words("""
-    model pre tokens token_type scores merges add_bos_token add_eos_token add_sep_token
-    add_space_prefix remove_extra_whitespaces token_type_count bos_token_id eos_token_id
-    eot_token_id eom_token_id unknown_token_id padding_token_id seperator_token_id
-    separator_token_id cls_token_id mask_token_id prefix_token_id suffix_token_id middle_token_id
-    fim_pre_token_id fim_suf_token_id fim_mid_token_id fim_pad_token_id fim_rep_token_id
-    fim_sep_token_id
-""")
 _NONE = (None, "no_vocab", "none")
 _USUAL = {
     "bos_token_id": (1, CONTROL),
@@ -99,9 +92,13 @@ class Vocabulary(Fields):
         """The tokenizer's section; None where the file has none."""
         if self.model in _NONE:
             return None
-        unknown = [name for name in self.values if name not in _KNOWN]
-        if unknown:
-            raise self.refuse(unknown[0], "not understood, and it might change the ids")
+        theirs = self.file.under("tokenizer.")
+        try:
+            side_files.check(
+                self.path, {f"tokenizer.{k}": v for k, v in theirs.items()}, side_files.GGUF
+            )
+        except PhasorError as error:
+            raise PhasorError(f"{error} (--tokenizer none converts without)") from error
         tokens = self.list("tokens", str)
         if len(tokens) > self.rows:
             raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")

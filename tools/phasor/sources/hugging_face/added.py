@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from phasor import side_files
 from phasor.errors import shown
 from phasor.files import read_json
 from phasor.tokenizers.section import TokenizerError
@@ -23,7 +24,7 @@ def configuration(folder: Path) -> dict[str, Any]:
     """What tokenizer_config.json says; where it has no table of added tokens, those that
     special_tokens_map.json says come first, as transformers has it."""
     config, more = (
-        read_json(folder / name) if (folder / name).is_file() else {}
+        side_files.read(folder / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
     return config if config.get(_DECODER) is not None else {**config, **more}

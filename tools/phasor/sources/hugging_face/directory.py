@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
+from phasor import side_files
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped
@@ -64,6 +65,7 @@ class Directory(NamedTuple):
     folder: Path  # where the tokenizer's files are
     family: Family | decoder.Family | encoder_decoder.Family
     late: late.Late | None = None
+    lowercase: bool = False  # texts become lower case
 
     @property
     def side(self) -> str:
@@ -101,12 +103,13 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
     def opened(folder: Path) -> Checkpoint:
         return unpack(_opened(folder))
 
+    side_files.read(folder / "preprocessor_config.json")
     source = _read(path, values, modules, opened, changes)
     if changes.lora is not None:
         source.model.notes.append(f"the adapter {changes.lora} is added to the weights")
     source.model.notes += unpack.notes
     source.model.ignore |= unpack.spare
-    return source
+    return source._replace(lowercase=modules is not None and modules.lowercase)
 
 
 # Opens a directory's weights, unpacked.

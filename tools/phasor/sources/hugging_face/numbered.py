@@ -123,8 +123,8 @@ def fairseq_section(
     MBart50, PLBart, or Nllb, whose languages have the ids that added_tokens_decoder gives them.
     rows: of the embedding. That of a PLBart of seven languages may end before the mask, which is
     then the unknown token, as transformers 5 has it."""
-    if config.get("legacy_behavior"):
-        raise TokenizerError("legacy_behavior: True is not built, expected False")
+    if config.get("legacy_behaviour"):
+        raise TokenizerError("legacy_behaviour: True is not built, expected False")
     made = _Pieces(
         folder / "sentencepiece.bpe.model", config, _FAIRSEQ, [UNKNOWN, CONTROL, CONTROL]
     )

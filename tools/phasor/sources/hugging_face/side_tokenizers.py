@@ -115,9 +115,11 @@ def package(
         side["tokenizer"] = number
     if "source" in sides:
         source = descriptor["source"]
-        tokenizer_json.check_segments(info, descriptor["encoder"]["segments"])
+        segments = descriptor["encoder"]["segments"]
+        tokenizer_json.check_segments(info, segments)
         source.update((name, info[name]) for name in ("prefix", "suffix"))
         if descriptor["output"]["output"] == CLASSES:  # of one text or of two
+            tokenizer_json.check_cut(info)
             source["pair"] = tokenizer_json.pair_of(info)
     folder = path if path.is_dir() else path.parent
     kind = str(configuration(folder).get("tokenizer_class") or "")

@@ -68,6 +68,8 @@ def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
     if asked.get(TEMPLATE) is not None:
         judge = Judge(asked.get(TEMPLATE), asked.get(TOKENS))
     directory = read(asked.path, Changes(asked.get(CONTEXT), asked.get(LORA), judge))
+    if asked.get(LORA) is not None:
+        directory = tokenizers.with_adapters_files(directory, asked.get(LORA), asked.tokenizers)
     languages = Languages(*map(asked.get, LANGUAGES))
     return directory.model, tokenizers.sections(directory, asked.tokenizers, languages)
 

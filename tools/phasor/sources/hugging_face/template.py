@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from phasor import side_files
 from phasor.errors import PhasorError, printable
 from phasor.files import read_json, read_text
 from phasor.values import words
@@ -59,7 +60,7 @@ def find_template(folder: Path) -> tuple[str | None, dict[str, Any]]:
         template = read_text(folder / "chat_template.jinja")
     elif template is None:
         path = folder / "chat_template.json"
-        template = _read(path).get("chat_template")
+        template = side_files.read(path).get("chat_template")
     if isinstance(template, list):
         if not all(isinstance(t, dict) and isinstance(t.get("name"), str) for t in template):
             raise PhasorError(

@@ -16,6 +16,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from phasor import side_files
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
 from phasor.sources.fairseq import dictionary as fairseq
@@ -153,11 +154,78 @@ def pair_of(info: dict) -> list[int]:
     return info["pair"]
 
 
-def check_segments(info: dict, segments: int) -> None:
+def check_segments(info: dict, segments: int) -> list[str]:
     """Refuses a template whose special tokens have segments of their own, for a model that has
-    such: the engine gives a special token the segment of the text that it is at."""
+    such: the engine gives a special token the segment of the text that it is at. Returns notes."""
     if info["other_segments"] and segments > 0:
         refuse("post_processor with such type ids")
+    newer = info["untyped_by_version"] and info["pair_segment"] and segments > 1
+    return [
+        "transformers 5 gives both texts of a pair segment 0, 4.57 gives the second one"
+        f" {info['pair_segment']}, as here; model_input_names in tokenizer_config.json settles it"
+    ] * bool(newer)
+
+
+def check_cut(info: dict) -> None:
+    """Refuses texts that lose their beginning, for a model that cuts them."""
+    if info["cut"] != "right":
+        raise TokenizerError(
+            f"{info['cut_by']}: {shown(info['cut'])} is not built: too long a text is cut at its"
+            f" end ({side_files.ignoring(Path(info['cut_by'].split(':')[0]), info['cut_key'])}"
+            " if yours are never too long)"
+        )
+
+
+# Classes of transformers whose models get no token types, from 4.57 on and from 5 on. Where
+# nothing names the class, the model type does.
+_UNTYPED = words("""
+    Bart Barthez Bartpho BertGeneration BigBird BioGpt Blenderbot Bloom ByT5 CLIP Camembert Clvp
+    CodeGen CodeLlama Cohere CpmAnt DPRReader Dia DistilBert Esm FSMT FastSpeech2Conformer GPT2
+    GPTNeoX GPTNeoXJapanese GPTSw3 Gemma LED LayoutLMv3 LayoutXLM Llama Longformer Luke M2M100 MBart
+    MBart50 MLuke MPNet MT5 Marian Mvp MyT5 Nllb Nougat OpenAIGPT PLBart Pegasus Perceiver
+    ProphetNet Qwen2 Reformer Roberta SeamlessM4T Siglip Speech2Text SpeechT5 T5 Udop Vits Wav2Vec2
+    Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta TokenizersBackend
+""")
+_UNTYPED_NEWER = words("""
+    PreTrained Albert BertJapanese Bertweet BlenderbotSmall Cpm CTRL Flaubert Funnel Herbert Mgpstr
+    Parakeet Phobert RemBert RoCBert RoFormer Splinter XLM XLNet
+""")
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
+
+
+def _token_types(config: dict) -> dict[str, bool]:
+    """Whether a model gets token types, and whether it depends on the version of transformers."""
+    names = config.get("model_input_names")
+    if names is not None and not (isinstance(names, list) and all(type(n) is str for n in names)):
+        raise TokenizerError(
+            f"tokenizer_config.json: model_input_names: {shown(names)}, expected a list of texts"
+        )
+    if names is not None:
+        return {"typed": "token_type_ids" in names, "untyped_by_version": False}
+    kind = config.get("tokenizer_class") or config.get("model_type") or ""
+    kind = _plain(str(kind).removesuffix("Fast").removesuffix("Tokenizer"))
+    newer = kind in map(_plain, _UNTYPED_NEWER)
+    saved = "backend" in config  # by version 5
+    typed = kind not in map(_plain, _UNTYPED) and not (newer and saved)
+    return {"typed": typed, "untyped_by_version": newer and not saved}
+
+
+def _cut(config: dict, spec: dict) -> dict[str, str]:
+    """The side at which too long a text is cut, and what says so."""
+    truncation = spec.get("truncation")
+    direction = truncation.get("direction") if isinstance(truncation, dict) else None
+    for where, key, value in (
+        ("tokenizer_config.json", "truncation_side", config.get("truncation_side")),
+        ("tokenizer.json", "truncation.direction", direction),
+    ):
+        if value is not None:
+            if value not in ("left", "right", "Left", "Right"):
+                raise TokenizerError(f"{where}: {key}: {shown(value)}, expected left or right")
+            return {"cut": value.lower(), "cut_by": f"{where}: {key}", "cut_key": key}
+    return {"cut": "right"}
 
 
 def _token(config: dict, name: str) -> str | None:
@@ -504,8 +572,6 @@ def _from_blenderbot_small(folder: Path, config: dict) -> dict:
     among the others."""
     if (folder / "tokenizer.json").is_file():
         refuse("tokenizer.json of BlenderbotSmallTokenizer, which reads vocab.json and merges.txt,")
-    if config.get("split_special_tokens"):
-        refuse("tokenizer_config.json: split_special_tokens")
     vocabulary = Vocabulary(_json(folder / "vocab.json"), []).of_model
     usual = {"bos": "__start__", "eos": "__end__", "unk": "__unk__", "pad": "__null__"}
     said = {name: text for name in _USUAL if (text := _token(config, name)) is not None}
@@ -553,8 +619,6 @@ _ATTRIBUTES = words("bos eos unk sep pad cls mask")
 def _configured(spec: dict, folder: Path, config: dict) -> dict:
     """A tokenizer.json with what transformers changes in it by the files beside it."""
     kind = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
-    if config.get("split_special_tokens"):
-        refuse("tokenizer_config.json: split_special_tokens")
     spec = dict(spec)
     normalizer = spec.get("normalizer")
     theirs = kind in _NORMALIZED or (not kind and config.get("model_type") in _NORMALIZED_TYPES)
@@ -568,6 +632,7 @@ def _configured(spec: dict, folder: Path, config: dict) -> dict:
             )
         spec["normalizer"] = {**normalizer, **said}
     _check_prefix(spec.get("pre_tokenizer"), config)
+    _check_settings(spec, config, kind)
     ids, own = _texts(spec.get("model")), spec.get("added_tokens") or []
     if not isinstance(own, list) or not all(_is_token(token) for token in own):
         return spec  # which is refused where it is read
@@ -578,7 +643,64 @@ def _configured(spec: dict, folder: Path, config: dict) -> dict:
         texts = {**{name: text for name, text in usual.items() if text in ids}, **texts}
     named = [_named(config, name, texts[name], ids) for name in _ATTRIBUTES if name in texts]
     spec["added_tokens"] = joined_tokens(folder, config, own, ids, named)
+    _check_own_tokens(config, {token["content"] for token in spec["added_tokens"]})
     return spec
+
+
+def _check_own_tokens(config: dict, added: set[str]) -> None:
+    """PhasorError for a special token of the model's own that the tokenizer does not have:
+    transformers 5 adds it."""
+    named = {name: config[name] for name in config if name.endswith("_token")}
+    more = config.get("model_specific_special_tokens")
+    named |= more if isinstance(more, dict) else {}
+    for name in named:
+        if name.removesuffix("_token") in _ATTRIBUTES or name in ("add_bos_token", "add_eos_token"):
+            continue
+        text = _token({"x_token": named[name]}, "x") if named[name] is not True else None
+        if text is not None and text not in added:
+            raise TokenizerError(
+                f"tokenizer_config.json: {name}: {shown(text)} is not an added token of"
+                " tokenizer.json, and transformers 5 makes it one"
+                f" ({side_files.ignoring(Path('tokenizer_config.json'), name)} leaves it out)"
+            )
+
+
+# Classes that make their steps anew in transformers 5, and what they make of these settings: the
+# part, its step, and the value of the setting with it.
+_SET_ANEW = {
+    "do_lower_case": (words("Albert DebertaV2 XLNet RemBert"), "normalizer", "Lowercase", True),
+    "keep_accents": (words("Albert RemBert"), "normalizer", "StripAccents", False),
+    "split_by_punct": (words("DebertaV2"), "pre_tokenizer", "Punctuation", True),
+}
+_INSIDE = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}
+
+
+def _check_settings(spec: dict, config: dict, kind: str) -> None:
+    """PhasorError for a setting that is not what tokenizer.json does: versions of transformers
+    follow one or the other."""
+    for name, (kinds, part, step, value) in _SET_ANEW.items():
+        said = config.get(name)
+        if kind not in kinds or not isinstance(said, bool):
+            continue
+        if (step in types_of(spec, part, _INSIDE[part])) != (said == value):
+            raise TokenizerError(
+                f"tokenizer_config.json: {name} is {str(said).lower()}, and the {part} of"
+                f" tokenizer.json {'has no' if said == value else 'has'} {step}; make them the same"
+            )
+
+
+def _lowercased(spec: dict) -> dict:
+    """With lower case before everything else, where no step makes it."""
+    given = steps(spec.get("normalizer"), "normalizer", "normalizers")
+    bert = given[0] if [s["type"] for s in given] == ["BertNormalizer"] else {}
+    if bert.get("lowercase", bool(bert)) or any(s["type"] == "Lowercase" for s in given):
+        return spec
+    if bert and not bert.get("strip_accents"):  # its own lower case, without what it brings along
+        return {**spec, "normalizer": {**bert, "lowercase": True, "strip_accents": False}}
+    return {
+        **spec,
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *given]},
+    }
 
 
 def _texts(model: Any) -> dict[str, int]:
@@ -628,7 +750,9 @@ def _read_spec(path: Path, config: dict) -> dict:
         return _from_merges(folder, config)
     file = path if path.is_file() else folder / "tokenizer.json"
     if file.exists():
-        return _configured(_json(file), folder, config)
+        spec = _json(file)
+        side_files.check(file, spec, "tokenizer.json")
+        return _configured(spec, folder, config)
     if config.get("tokenizer_class") == "ByT5Tokenizer":
         return _from_byt5(config)
     if (folder / "vocab.txt").exists():
@@ -711,21 +835,22 @@ def _without_rowless(spec: dict, config: dict, rows: int) -> list[str]:
 
 
 def build_hf_section(
-    path: Path, options: dict | None = None, rows: int | None = None
+    path: Path, options: dict | None = None, rows: int | None = None, lowercase: bool = False
 ) -> tuple[bytes, dict]:
     """Builds the section for a tokenizer of Hugging Face's packages.
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …); rows: of the embedding, behind which a mask
-    and a padding token are left out. Returns the section and what else the files say: `model`
-    (wordpiece, bpe, unigram), `pieces` (how many ids there are), `left_out` (texts of tokens),
-    `ids` (of all pieces by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
-    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
-    `pair` (lists; `pair` is read by pair_of), `pair_segment` (the segment of a second text and of
-    what follows it) and `other_segments` (whether special tokens have other segments:
-    check_segments), `max_length` (tokenizer_config.json's model_max_length, or None) and
-    `truncation` (tokenizer.json's, or None; the engine's limits are the user's). Raises
-    TokenizerError, naming the thing, for what would change the ids and is not understood.
+    and a padding token are left out; lowercase: texts become lower case first. Returns the section
+    and what else the files say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there
+    are), `left_out` (texts of tokens), `ids` (of all pieces by their texts), `special` (the special
+    tokens' alone), `pad`, `unknown`, `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the
+    template's ids `prefix`, `suffix`, `pair` (lists; `pair` is read by pair_of), `pair_segment`
+    (the segment of a second text and of what follows it) and `other_segments` (whether special
+    tokens have other segments: check_segments), `max_length` (tokenizer_config.json's
+    model_max_length, or None) and `truncation` (tokenizer.json's, or None; the engine's limits are
+    the user's). Raises TokenizerError, naming the thing, for what would change the ids and is not
+    understood.
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
@@ -753,6 +878,8 @@ def build_hf_section(
                 "model",
             ),
         )
+        if lowercase:
+            spec = _lowercased(spec)
         left_out = [] if rows is None else _without_rowless(spec, config, rows)
         kind = member(spec, "model", "tokenizer.json").get("type")
         built = (model for model in MODELS if model.from_json and model.json_type == kind)
@@ -765,9 +892,14 @@ def build_hf_section(
         raise TokenizerError(
             f"{path}: a part is missing or of another kind than it should be: {shown(error)}"
         ) from error
+    types = _token_types(config)
+    if not types["typed"]:
+        template.update(pair_segment=0, other_segments=False)
     longest = config.get("model_max_length")
     truncation = spec.get("truncation") or {}
     return section, {
+        **types,
+        **_cut(config, spec),
         "model": model.name,
         "pieces": vocabulary.count(),
         "left_out": left_out,

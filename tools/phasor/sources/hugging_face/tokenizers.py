@@ -18,6 +18,7 @@ from phasor.format import descriptor as D
 from phasor.sources.hugging_face import side_tokenizers, tokenizer_json
 from phasor.sources.hugging_face.directory import Directory
 from phasor.sources.hugging_face.side_tokenizers import Languages, configuration
+from phasor.sources.hugging_face.template import find_template
 from phasor.sources.sentence_transformers import static
 from phasor.sources.tokenizer_files import (
     NONE,
@@ -95,7 +96,9 @@ def sections(
             _describe_sentencepiece(source, path)
             return tokenizer_sections(source.model, {"target": path})
         rows = source.model.descriptor[source.side]["vocabulary"]
-        section, info = tokenizer_json.build_hf_section(path, rows=rows)
+        section, info = tokenizer_json.build_hf_section(
+            path, rows=rows, lowercase=source.lowercase
+        )
         _note_versions(source.model, path)
         if given and (other := contradiction(section, source.model.descriptor[source.side])):
             raise PhasorError(f"not the model's vocabulary: {other}")
@@ -109,6 +112,20 @@ def sections(
         ) from error
     _describe_late(source, info)
     return {kind: section}
+
+
+def with_adapters_files(source: Directory, folder: Path, given: Sequence[Path]) -> Directory:
+    """With the tokenizer and the chat template that a trainer saved beside an adapter. given: of
+    --tokenizer, which counts more."""
+    model, own = source.model, source._replace(folder=folder)
+    there = _file(own) is not None and (folder / "tokenizer_config.json").is_file()
+    if there and not given:
+        model.notes.append(f"the tokenizer is the adapter's, of {folder} (--tokenizer: another)")
+        source = own
+    if model.descriptor["model"]["stack"] == D.DECODER and find_template(folder)[0] is not None:
+        model.notes.append(f"the chat template is the adapter's, of {folder} (--chat: another)")
+        model.chat_source = folder
+    return source
 
 
 def _note_versions(model: Model, path: Path) -> None:
@@ -299,10 +316,13 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
     first, last = (
         info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
     )
+    if source.model.descriptor["model"]["stack"] == D.ENCODER:
+        tokenizer_json.check_cut(info)
     if isinstance(source.family, decoder.Family):
         _describe_text(source, side, info, section)
         return
-    tokenizer_json.check_segments(info, source.model.descriptor["encoder"]["segments"])
+    segments = source.model.descriptor["encoder"]["segments"]
+    source.model.notes += tokenizer_json.check_segments(info, segments)
     ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
     side.update((name, value) for name, value in ids.items() if value is not None)
     side.update(
@@ -313,7 +333,7 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
     )
     if source.family is static.FAMILY:  # a text's own tokens alone
         side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
-    if side["pair_segment"] >= source.model.descriptor["encoder"]["segments"]:
+    if side["pair_segment"] >= segments:
         side["pair_segment"] = 0  # the model has no token types to tell two texts apart
 
 

@@ -34,6 +34,12 @@ def read(path: Path, folder: Path, head: dict[str, Any]) -> Model:
         rows = len(table)
         values[R.key_of(R.SOURCE, 0, R.EMBEDDING)] = table
         used = dict.fromkeys((name, *more), "read and made into the embedding")
+    if 0 < head["truncate"] < width:
+        width = head["truncate"]
+        table = values.get(R.key_of(R.SOURCE, 0, R.EMBEDDING))
+        table = checkpoint.load(name) if table is None else table
+        values[R.key_of(R.SOURCE, 0, R.EMBEDDING)] = np.ascontiguousarray(table[:, :width])
+        used = used or {name: "its first columns, as many as truncate_dim says, are the embedding"}
     if name == _NAMES[1]:
         notes.append(
             "model2vec leaves unknown tokens out of the mean; this file counts their row, as"
