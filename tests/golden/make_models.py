@@ -32,6 +32,7 @@ from phasor.format.file import (
     PhasorFile,
     Quantized,
 )
+from phasor.format.meta import as_stored
 from phasor.format.writer import replace_section, write_model
 from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
 
@@ -768,9 +769,7 @@ def write_described(
         )
 
     with replacing(path) as file:
-        section = V.build(
-            V.ExactWeights(D.with_defaults(D.decode_meta(D.encode_meta(descriptor))), exact), inputs
-        )
+        section = V.build(V.ExactWeights(as_stored(descriptor), exact), inputs)
         write_model(file, descriptor, source, kind_, {**extra, VECTORS: section})
         file.flush()
         if kind_ != L.F32:

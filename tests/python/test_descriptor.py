@@ -7,6 +7,7 @@ from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.format.meta import decode_meta, encode_meta
 from random_models import encoder, lm, model_of, translator
 
 POOLED = {"output": D.POOLED, "pooling": D.MEAN}
@@ -150,7 +151,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
 )
 def test_what_is_refused(descriptor, message):
     with pytest.raises(PhasorError, match=message):
-        D.encode_meta(descriptor)
+        encode_meta(descriptor)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +186,9 @@ def test_what_is_refused(descriptor, message):
     ],
 )
 def test_meta_says_it_again(descriptor):
-    data = D.encode_meta(descriptor)
-    again = D.decode_meta(data)
-    assert D.encode_meta(again) == data
+    data = encode_meta(descriptor)
+    again = decode_meta(data)
+    assert encode_meta(again) == data
     whole, first = D.with_defaults(again), D.with_defaults(descriptor)
     for scope in ("source", "encoder"):
         assert whole[scope] == first[scope]
@@ -201,11 +202,11 @@ def test_meta_says_it_again(descriptor):
 def test_texts_are_as_long_as_the_engine_reads():
     longest = encoder(output={**POOLED})
     longest["model"] = {**longest["model"], "name": "é" * (D.MAX_VALUE // 2)}
-    meta = D.encode_meta(longest)
-    assert D.decode_meta(meta)["model"]["name"] == longest["model"]["name"]
+    meta = encode_meta(longest)
+    assert decode_meta(meta)["model"]["name"] == longest["model"]["name"]
     longest["model"]["name"] += "x"
     with pytest.raises(PhasorError, match="model.name: expected at most 262,144 bytes of text"):
-        D.encode_meta(longest)
+        encode_meta(longest)
 
 
 def test_strings_of_the_output():

@@ -13,6 +13,7 @@ import random_models as M
 from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
+from phasor.format.meta import encode_meta
 from phasor.reference.forward import Reference
 
 SENTENCE = MODELS / "tiny-modernbert-f32.phasor"  # mean pooling, normalized
@@ -313,10 +314,10 @@ def test_what_late_interaction_refuses(tmp_path):
         ({"expansion": 3}, "expansion: 3, expected"),
     ):
         with pytest.raises(PhasorError, match=line):
-            D.encode_meta({**wide, "output": {**wide["output"], **change}})
+            encode_meta({**wide, "output": {**wide["output"], **change}})
     side = {"vocabulary": 9}
     with pytest.raises(PhasorError, match="expansion: there is no mask"):
-        D.encode_meta({**wide, "source": side, "output": {**wide["output"], "expansion": 1}})
+        encode_meta({**wide, "source": side, "output": {**wide["output"], "expansion": 1}})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from phasor.format import file as F
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.format.meta import decode_meta, encode_meta
 
 
 def small(**kind) -> dict:
@@ -307,12 +308,12 @@ def test_not_a_file(tmp_path):
 
 def test_unknown_keys(written):
     """Required: refused by number; optional: skipped."""
-    meta = D.encode_meta(small())
+    meta = encode_meta(small())
     extra = struct.pack("<IBBHII", 8 << 24 | 5, 1, 1, 0, 4, 9)
     with pytest.raises(PhasorError, match=r"key 134217733 \(scope 8, field 5\) is required"):
-        D.decode_meta(meta + extra)
+        decode_meta(meta + extra)
     optional = extra[:5] + b"\0" + extra[6:]
-    assert D.decode_meta(meta + optional) == D.decode_meta(meta)
+    assert decode_meta(meta + optional) == decode_meta(meta)
 
 
 @pytest.mark.long

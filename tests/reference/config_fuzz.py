@@ -40,6 +40,7 @@ from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.format import descriptor as D
+from phasor.format.meta import as_stored
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from phasor.sources.hugging_face.directory import DECODERS
@@ -105,7 +106,7 @@ def checked(folder: Path, draw: dict[str, Any]) -> Result:
         problems = model.problems()
         if problems:
             raise PhasorError(problems[0])
-        descriptor = D.with_defaults(D.decode_meta(D.encode_meta(model.descriptor)))
+        descriptor = as_stored(model.descriptor)
         reference = Reference(V.ExactWeights(descriptor, model.weights))
         return Result(*compared(reference, np.load(folder / "outputs.npz")), draw)
     except PhasorError as error:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.format import checksum
-from phasor.format import descriptor as D
 from phasor.format import layout as L
+from phasor.format.meta import decode_meta
 from torch_zip import save
 
 settings.register_profile(
@@ -95,7 +95,7 @@ def test_parts_start_panels(parts):
 @given(st.binary(max_size=400))
 def test_metadata_of_any_bytes(data):
     try:
-        D.decode_meta(data)
+        decode_meta(data)
     except L.PhasorError:
         pass
 

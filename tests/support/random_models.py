@@ -14,6 +14,7 @@ from phasor.format import descriptor as D
 from phasor.format import file as F
 from phasor.format import layout as L
 from phasor.format import writer
+from phasor.format.meta import as_stored
 from phasor.format.tensors import Slot
 from phasor.reference.forward import Reference
 from phasor.tokenizers.models.word_list import build_wordlist_section
@@ -44,7 +45,7 @@ def write_with_vectors(
     path: Path, descriptor: dict, sources: list[tuple[int, ...]]
 ) -> F.PhasorFile:
     """An encoder's file with random weights and the reference's vectors of these sources."""
-    full = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    full = as_stored(descriptor)
     section = V.build(V.ExactWeights(full, random_weights), [V.Input(ids, ()) for ids in sources])
     return write_random(path, descriptor, extra={F.VECTORS: section})
 

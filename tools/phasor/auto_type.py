@@ -24,6 +24,7 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.format.meta import as_stored
 from phasor.format.writer import write_model
 from phasor.moments import inputs as inputs_of_text
 from phasor.program import need_phasor
@@ -61,7 +62,7 @@ class _Rounded(V.ExactWeights):
     """Weights as the types of the model's matrices hold them; f32 ones are exact."""
 
     def __init__(self, descriptor: dict, source: Source, model: Model) -> None:
-        super().__init__(D.with_defaults(D.decode_meta(D.encode_meta(descriptor))), source)
+        super().__init__(as_stored(descriptor), source)
         for slot in self._slots.values():
             if slot.matrix:
                 entry = self.entries[slot.key]

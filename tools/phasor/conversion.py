@@ -20,6 +20,7 @@ from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import VECTORS
+from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, write_model
 from phasor.moments import Moments
 from phasor.replay import finished
@@ -101,7 +102,7 @@ def convert(
             "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
             "(--no-smooth leaves them)"
         )
-    stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    stored = as_stored(descriptor)
     inputs, section = test_vectors(V.ExactWeights(stored, weights), expect)
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:

@@ -27,7 +27,7 @@ from source import Source
 import torch_legacy
 import torch_zip
 from phasor import vectors as V
-from phasor.format import descriptor as D
+from phasor.format.meta import as_stored
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from phasor.sources.gguf import container as gguf_file
@@ -807,7 +807,7 @@ def _outputs() -> dict[str, np.ndarray]:
         (folder / "config.json").write_bytes(config_of(*KINDS[0]))
         (folder / "model.safetensors").write_bytes(plain(_arrays(*KINDS[0])))
         model, _ = read_source(folder)
-        stored = D.with_defaults(D.decode_meta(D.encode_meta(model.descriptor)))
+        stored = as_stored(model.descriptor)
         reference = Reference(V.ExactWeights(stored, model.weights))
         traces = [reference.decode(ids) for ids in _IDS]
     hidden = [[trace.embedding, *trace.residuals] for trace in traces]

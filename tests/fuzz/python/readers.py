@@ -126,6 +126,7 @@ READERS = {
     "weight-file": (
         "format/file.py",
         "format/descriptor.py",
+        "format/meta.py",
         "format/layout.py",
         "format/tensors.py",
     ),

@@ -16,6 +16,7 @@ from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
 from phasor.format.checksum import crc32c
 from phasor.format.layout import PhasorError, round_up
+from phasor.format.meta import decode_meta
 from phasor.format.tensors import Slot, slots, tensor_name
 
 MAGIC = b"\x89PHASOR\n"
@@ -80,7 +81,7 @@ class PhasorFile:
     def _open(self) -> None:
         self.head_bytes = self._read_header()
         self.sections = self._read_sections()
-        self.meta = phasor_descriptor.decode_meta(self.section(META))
+        self.meta = decode_meta(self.section(META))
         self.descriptor = phasor_descriptor.with_defaults(self.meta)
         self.entries = self._read_directory()
         self.slots = {slot.key: slot for slot in slots(self.descriptor)}

@@ -39,6 +39,7 @@ from phasor.format.file import (
     Weights,
 )
 from phasor.format.layout import PhasorError, round_up
+from phasor.format.meta import encode_meta
 from phasor.format.tensors import Slot, slots
 
 
@@ -270,7 +271,7 @@ def write_model(
     matrix's inputs say how much each counts in q8 and q4. Returns the rounding of each type.
     PhasorError when a weight does not fit the descriptor.
     """
-    meta, extra = phasor_descriptor.encode_meta(descriptor), extra or {}
+    meta, extra = encode_meta(descriptor), extra or {}
     type_of = kind if callable(kind) else lambda slot: kind
     wanted = [
         (slot, type_of(slot) if slot.matrix else slot.type)

@@ -35,9 +35,7 @@ def merge_pairs(merges: list) -> dict[tuple[str, str], int]:
     return ranks
 
 
-def scored_merges(
-    scores: Mapping[str, float], ids: Mapping[str, int]
-) -> list[tuple[str, str]]:
+def scored_merges(scores: Mapping[str, float], ids: Mapping[str, int]) -> list[tuple[str, str]]:
     """The merges of a vocabulary of SentencePiece: all pairs of pieces that make a piece, the best
     score first; of equal scores in the order of transformers' conversion."""
     found = []

@@ -72,9 +72,7 @@ def _char_decoder(spec: dict, byte_fallback: bool) -> int:
     return DROP_FIRST_SPACE * (STRIP in found)
 
 
-def from_json(
-    spec: dict, added_prefix: bool = True
-) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary, int | None]:
     """added_prefix: an added token that is looked for in the normalized text gets the prefix of
     that text too, as in the package."""
     model = model_of(spec)
