@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 import torch_zip
 from phasor import convert
-from phasor.families import decoder, hf_config
+from phasor.families import decoder, decoders, encoders, hf_config
 from phasor.families.decoders.bloom import BLOOM
 from phasor.families.decoders.falcon import FALCON
 from phasor.format import descriptor as D
@@ -662,7 +662,7 @@ NEOX = {
     ],
 )
 def test_the_share_of_a_gpt_neox(fields, width, theta):
-    family = next(f for f in hugging_face.DECODERS if "gpt_neox" in f.types)
+    family = next(f for f in decoders.FAMILIES if "gpt_neox" in f.types)
     made = decoder.Decoder(
         family, hf_config.Config("config.json", {**NEOX, **fields}, family.defaults)
     )
@@ -803,7 +803,7 @@ def test_the_share_of_a_gpt_neox(fields, width, theta):
     ],
 )
 def test_positions_that_are_said_twice_or_nowhere(kind, fields, what):
-    family = next(f for f in hugging_face.DECODERS if kind in f.types)
+    family = next(f for f in decoders.FAMILIES if kind in f.types)
     with pytest.raises(PhasorError) as caught:
         decoder.Decoder(
             family,
@@ -817,7 +817,7 @@ def test_positions_that_are_said_twice_or_nowhere(kind, fields, what):
 @pytest.mark.parametrize("version, theta", [("4.57.6", 10000), ("5.23.0", 500000)])
 @pytest.mark.parametrize("kind", ["cohere", "olmo3"])
 def test_a_default_that_transformers_changed(kind, version, theta):
-    family = next(f for f in hugging_face.DECODERS if kind in f.types)
+    family = next(f for f in decoders.FAMILIES if kind in f.types)
     made = decoder.Decoder(
         family,
         hf_config.Config(
@@ -922,7 +922,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("kind", PUBLISHED)
 def test_fields_of_published_configurations(kind):
     """Those of a family together say nothing; each with another value is refused by its name."""
-    family = next(f for f in hugging_face.DECODERS if kind in f.types)
+    family = next(f for f in decoders.FAMILIES if kind in f.types)
 
     def describe(fields):
         return decoder.Decoder(
@@ -1006,7 +1006,7 @@ def one_line(family, values):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
+@pytest.mark.parametrize("family", decoders.FAMILIES, ids=lambda f: f.types[0])
 def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
     for name in {
         *family.defaults,
@@ -1028,7 +1028,7 @@ def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
 @pytest.mark.parametrize("table", ["rope_scaling", "rope_parameters"])
 @pytest.mark.parametrize("scaling", SCALINGS, ids=lambda s: s["rope_type"])
 def test_an_odd_value_inside_of_a_scaling(table, scaling):
-    family = next(f for f in hugging_face.DECODERS if "llama" in f.types)
+    family = next(f for f in decoders.FAMILIES if "llama" in f.types)
     for name in {
         *scaling,
         "rope_theta",
@@ -1048,7 +1048,7 @@ def test_an_odd_value_inside_of_a_scaling(table, scaling):
             )
 
 
-@pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
+@pytest.mark.parametrize("family", decoders.FAMILIES, ids=lambda f: f.types[0])
 def test_the_defaults_of_every_family_make_a_descriptor(family):
     made = decoder.Decoder(
         family, hf_config.Config("config.json", {"model_type": family.types[0]}, family.defaults)
@@ -1058,7 +1058,7 @@ def test_the_defaults_of_every_family_make_a_descriptor(family):
 
 
 def test_every_family_is_known_once():
-    types = [t for family in hugging_face.ENCODERS + hugging_face.DECODERS for t in family.types]
+    types = [t for family in encoders.FAMILIES + decoders.FAMILIES for t in family.types]
     assert len(set(types)) == len(types)
 
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from phasor import convert
 from phasor.errors import PhasorError
-from phasor.families import hf_config
+from phasor.families import encoders, hf_config
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.program import run as run_program
@@ -427,7 +427,7 @@ ODD = (
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", hugging_face.ENCODERS, ids=lambda f: f.types[0])
+@pytest.mark.parametrize("family", encoders.FAMILIES, ids=lambda f: f.types[0])
 def test_odd_values_are_errors_of_ours(bert, family):
     """Every field of every family with values of every kind: a model, or one line; never a crash,
     and never for long."""
@@ -707,7 +707,7 @@ def test_a_vocabulary_that_another_class_reads_is_refused(bert, capsys):
 
 
 def test_families_do_not_claim_the_same_names():
-    types = [t for family in hugging_face.ENCODERS for t in family.types]
+    types = [t for family in encoders.FAMILIES for t in family.types]
     assert len(types) == len(set(types))
-    for family in hugging_face.ENCODERS:
+    for family in encoders.FAMILIES:
         assert not set(family.harmless) & set(hf_config.NEUTRAL)

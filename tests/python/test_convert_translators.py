@@ -15,8 +15,8 @@ from safetensors.numpy import save_file
 import translators as T
 from phasor import convert
 from phasor.errors import Problems
-from phasor.families.encoder_decoder import STACKS
 from phasor.families.encoder_decoders import FAMILIES
+from phasor.families.stack import STACKS
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
@@ -149,7 +149,8 @@ def test_weights_that_both_stacks_would_share_are_refused_by_their_key(kind, tmp
 
 
 def test_sinusoids_of_an_odd_width_are_refused_by_its_key(tmp_path, capsys):
-    folder = T.write(tmp_path / "m", "marian", d_model=15)
+    heads = {f"{stack}_attention_heads": 3 for stack in STACKS}
+    folder = T.write(tmp_path / "m", "marian", d_model=15, **heads)
     assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
     assert "d_model: 15, expected an even number" in capsys.readouterr().err
 

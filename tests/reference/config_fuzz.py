@@ -39,11 +39,11 @@ from family_table import ROOT, Table
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
+from phasor.families.decoders import FAMILIES as DECODERS
 from phasor.format import descriptor as D
 from phasor.format.meta import as_stored
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
-from phasor.sources.hugging_face.directory import DECODERS
 
 TOLERANCE = 1e-5  # of the outputs' range
 NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()

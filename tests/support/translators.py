@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from phasor.families.encoder_decoder import STACKS
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.families.encoders.bert import BERT
-from phasor.families.joined import BERT_CROSSING
 from phasor.families.names import bias_name
+from phasor.families.stack import STACKS
 
 ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS, BUCKETS = 24, 16, 2, 24, 2, 16, 8
 _BART = {
@@ -58,7 +57,7 @@ def configuration(kind: str, **more: Any) -> dict[str, Any]:
 def _shape(part: str) -> tuple[int, ...]:
     if part in ("positions", "sinusoid"):
         return (POSITIONS + 2 * (part == "positions"), WIDTH)
-    if part == "position_bias":
+    if part == "t5_bias":
         return (BUCKETS, HEADS)
     if "norm" in part:
         return (WIDTH,)
@@ -73,25 +72,27 @@ def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]
     out = {family.embeddings[0]: (rows, WIDTH)}
     if not family.defaults.get("tie_word_embeddings", True):
         out[family.names["output"]] = (rows, WIDTH)
-    for part, name in family.names.items():
-        where, _, what = part.rpartition(".")
-        if part == "output_bias" and part not in family.without:
-            out[name] = (1, rows)
-        if part.startswith("output") or what in ("embedding", "sinusoid"):
-            continue
-        shape = _shape(what)
-        if what == "positions" and "position_offset" not in family.keys:
-            shape = (POSITIONS, WIDTH)
-        if what == "ffn_in" and "gated" in family.defaults.get("feed_forward_proj", ""):
-            names = [name.replace("wi.", f"wi_{i}.") for i in (0, 1)]
-        else:
+    if "output_bias" in family.names:
+        out[family.names["output_bias"]] = (1, rows)
+    t5 = "d_ff" in family.defaults
+    for stack in STACKS:
+        for part, name in family.names.items():
+            crossing = part.startswith("cross_") and stack == "encoder"
+            if crossing or part in ("output", "output_bias", "embedding", "sinusoid"):
+                continue
+            shape = _shape(part)
+            if part == "positions" and kind.startswith("blenderbot"):
+                shape = (POSITIONS, WIDTH)
             names = [name]
-        for one in names:
-            for layer in range(LAYERS if "{layer}" in one else 1):
-                full = one.format(layer=layer)
-                out[full] = shape
-                if family.biased and what != "positions":
-                    out[bias_name(full)] = shape[:1]
+            if part == "ffn_in" and "gated" in family.defaults.get("feed_forward_proj", ""):
+                names = [name.replace("wi.", f"wi_{i}.") for i in (0, 1)]
+            for one in names:
+                for layer in range(LAYERS if "{layer}" in one else 1):
+                    last = 1 if stack == "encoder" else 2
+                    full = one.format(layer=layer, stack=stack, last=last)
+                    out[full] = shape
+                    if not t5 and part != "positions":
+                        out[bias_name(full)] = shape[:1]
     return {
         name: rng.normal(float("norm" in name and name.endswith("weight")), 0.3, shape).astype(
             "<f4"
@@ -134,14 +135,10 @@ def joined_tensors(seed: int = 3) -> dict[str, np.ndarray]:
     tables = {"embedding": (ROWS, WIDTH), "positions": (POSITIONS, WIDTH), "segments": (2, WIDTH)}
     head = "decoder.cls.predictions.transform."
     named = [(f"{head}dense.weight", (WIDTH, WIDTH)), (f"{head}LayerNorm.weight", (WIDTH,))]
-    for start, names in (
-        ("encoder.", BERT.names),
-        (
-            "decoder.bert.",
-            {**BERT.names, **BERT_CROSSING.names},
-        ),
-    ):
-        for part, name in names.items():
+    for start in ("encoder.", "decoder.bert."):
+        for part, name in BERT.names.items():
+            if part.startswith("cross_") and start == "encoder.":
+                continue
             for layer in range(LAYERS if "{layer}" in name else 1):
                 if part in tables:
                     shapes[start + name] = tables[part]

@@ -12,16 +12,16 @@ import struct
 from typing import Any
 
 import checkpoints
-import ctranslate2_model
-import marian_model
 import models
 import numpy as np
-import quantizers
 import raw
-import translators
 import values
 from source import GOLDEN, Source
 
+import ctranslate2_model
+import marian_model
+import quantizers
+import translators
 from phasor.tokenizers.pre_tokenizers import TEKKEN_REGEX
 
 Words = tuple[str, ...]

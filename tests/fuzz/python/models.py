@@ -12,10 +12,11 @@ import numpy as np
 
 import translators
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
-from phasor.families import decoder, encoder_decoder, joined
+from phasor.families import encoder_decoder, encoder_decoders, encoders, joined
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
 from phasor.families.hf_config import Config
+from phasor.format import descriptor as D
 from phasor.sources.hugging_face import directory as hugging_face
 
 ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS = 24, 16, 2, 24, 2, 16
@@ -127,20 +128,20 @@ def _zeros(shapes: dict[str, Shape]) -> Checkpoint:
 
 
 def _built(family: Any, config: Config, shapes: dict[str, Shape]) -> Any:
-    if isinstance(family, decoder.Family):
+    if family.stack == D.DECODER:
         return Decoder(family, config).build("m", _zeros(shapes))
     head = hugging_face._head(config, family)
     return Encoder(family, config, _zeros(shapes), head).build("m")
 
 
 def _translator(kind: str, class_name: str, **more: Any) -> Directory:
-    every = hugging_face.ENCODERS + hugging_face.TRANSLATORS
+    every = encoders.FAMILIES + encoder_decoders.FAMILIES
     family = next(f for f in every if kind in f.types and class_name.startswith(f.classes))
     values = translators.configuration(kind, architectures=[class_name], **more)
     config = Config(Path("config.json"), dict(values), family.defaults, family.newer)
     shapes = {name: value.shape for name, value in translators.tensors(kind).items()}
-    if isinstance(family, encoder_decoder.Family):
-        encoder_decoder.EncoderDecoder(family, config)
+    if family.stack == D.ENCODER_DECODER:
+        encoder_decoder.EncoderDecoder(family, config, _zeros(shapes))
     else:  # its encoder alone
         _built(family, config, shapes)
     return Directory(values, shapes, frozenset(config.asked))
@@ -172,16 +173,16 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
         return _alone(**more)
     if kind in joined.FAMILY.types:
         return _joined(**more)
-    if any(kind in f.types for f in hugging_face.TRANSLATORS):
+    if any(kind in f.types for f in encoder_decoders.FAMILIES):
         return _translator(kind, class_name, **more)
-    family = next(f for f in hugging_face.ENCODERS + hugging_face.DECODERS if kind in f.types)
+    family = next(f for f in hugging_face.FAMILIES if kind in f.types)
     values: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for name, value in _SIZES.items():
         if (field := family.fields.get(name, name)) in family.defaults:
             values[field] = value
     values |= {**_OWN.get(kind, {}), "transformers_version": "4.57.6", **more}
     shapes: dict[str, Shape] = {}
-    if isinstance(family, decoder.Family):
+    if family.stack == D.DECODER:
         pass
     elif class_name not in [f"{start}Model" for start in family.classes]:
         shapes = {family.trunk + "x": (1,)}  # a model with a head has its trunk's names
@@ -199,10 +200,12 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
 def classes() -> list[tuple[str, str]]:
     """(model_type, class) of everything that is built."""
     out = []
-    for family in hugging_face.ENCODERS + hugging_face.DECODERS:
-        own = isinstance(family, decoder.Family)
+    for family in hugging_face.FAMILIES:
+        if family.stack == D.ENCODER_DECODER:
+            continue
+        own = family.stack == D.DECODER
         names = family.classes if own else [family.classes[0] + head for head in family.heads]
         out += [(family.types[0], name) for name in names]
         out += [(kind, names[0]) for kind in family.types[1:] if own or len(family.classes) == 1]
-    every = (*hugging_face.TRANSLATORS, joined.FAMILY)
+    every = (*encoder_decoders.FAMILIES, joined.FAMILY)
     return out + [(kind, f.classes[0]) for f in every for kind in f.types] + [ALONE]

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from phasor.families.encoder_decoder import STACKS, EncoderDecoder
+import math
+from typing import Any, Callable
+
+from phasor.families.encoder_decoder import EncoderDecoder
+from phasor.families.family import Family
+from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.values import settings, table, words
+
+_EPSILON = 1e-5  # of its norms, which is PyTorch's
 
 
 def bart_names(rest: str = "") -> dict[str, str]:
     """The tensors of BART's modules; rest: parts that a family has beside them."""
-    out = table("""
-        output       lm_head.weight
-        output_bias  final_logits_bias
-    """)
-    for stack, side in zip(STACKS, ("source", "target")):
-        parts = table("""
-            q               self_attn.q_proj
-            k               self_attn.k_proj
-            v               self_attn.v_proj
-            attention_out   self_attn.out_proj
-            attention_norm  self_attn_layer_norm
-            ffn_in          fc1
-            ffn_out         fc2
-            ffn_norm        final_layer_norm
-        """)
-        if stack == "decoder":
-            parts |= table("""
-                cross_q     encoder_attn.q_proj
-                cross_k     encoder_attn.k_proj
-                cross_v     encoder_attn.v_proj
-                cross_out   encoder_attn.out_proj
-                cross_norm  encoder_attn_layer_norm
-            """)
-        for part, module in parts.items():
-            out[f"{stack}.{part}"] = f"model.{stack}.layers.{{layer}}.{module}.weight"
-        for part, module in table(rest).items():
-            whose = stack if part == "final_norm" else side
-            out[f"{whose}.{part}"] = f"model.{stack}.{module}.weight"
-    return out
+    return {
+        "output": "lm_head.weight",
+        "output_bias": "final_logits_bias",
+        **tensor_names(
+            "model.{stack}.layers.{layer}",
+            """
+            q               .self_attn.q_proj
+            k               .self_attn.k_proj
+            v               .self_attn.v_proj
+            attention_out   .self_attn.out_proj
+            attention_norm  .self_attn_layer_norm
+            ffn_in          .fc1
+            ffn_out         .fc2
+            ffn_norm        .final_layer_norm
+            cross_q         .encoder_attn.q_proj
+            cross_k         .encoder_attn.k_proj
+            cross_v         .encoder_attn.v_proj
+            cross_out       .encoder_attn.out_proj
+            cross_norm      .encoder_attn_layer_norm
+            """,
+        ),
+        **{part: f"model.{{stack}}.{name}.weight" for part, name in table(rest).items()},
+    }
 
 
-EMBEDDINGS = words("""
+LEARNED = """
+    positions       embed_positions
+    embedding_norm  layernorm_embedding
+"""
+_EMBEDDINGS = words("""
     model.shared.weight model.encoder.embed_tokens.weight model.decoder.embed_tokens.weight
 """)
-SIZES = settings("""
+_SIZES = settings("""
     vocab_size               50265
     max_position_embeddings  1024
     d_model                  1024
@@ -57,49 +62,77 @@ SIZES = settings("""
     scale_embedding          false
 """)
 # Read by no line of the class, as its first configurations have them, or by training alone.
-HARMLESS = words("""
+_HARMLESS = words("""
     num_hidden_layers dropout attention_dropout activation_dropout init_std encoder_layerdrop
     decoder_layerdrop classif_dropout classifier_dropout normalize_before normalize_embedding
     add_final_layer_norm add_bias_logits extra_pos_embeddings save_step replacing_rate
     student_encoder_layers student_decoder_layers kobart_version
 """)
 # What those configurations say of the order of norms, which each class has in its code.
-ORDER = settings("""
+_ORDER = settings("""
     do_blenderbot_90_layernorm  [false]
     extra_layer_norm            [false]
 """)
 
 
+def bart_like(
+    kind: str,
+    classes: str,
+    adapt: Callable[[EncoderDecoder], None],
+    names: dict[str, str],
+    defaults: dict[str, Any] = {},
+    **more: Any,
+) -> Family:
+    """A family of this model_type and these classes with BART's sizes, but for its own."""
+    more["neutral"] = {**_ORDER, **more.get("neutral", {})}
+    return Family(
+        D.ENCODER_DECODER,
+        (kind,),
+        words(classes),
+        "",
+        names,
+        {**_SIZES, **defaults},
+        adapt,
+        harmless=_HARMLESS,
+        **{"embeddings": _EMBEDDINGS, **more},
+    )
+
+
 def bart(m: EncoderDecoder) -> None:
+    """Norms behind each sub-layer; before, where a name is that of one behind the stack."""
     c = m.config
     width = c.whole("d_model", high=D.MAX_WIDTH)
-    if m.model.get("position") == "sinusoidal-halves" and width % 2:
-        raise c.expected("d_model", width, "an even number, for sine and cosine")
-    m.model.update(
-        width=width,
-        activation=m.activation("activation_function"),
-        embedding_scale="sqrt_width" if c.flag("scale_embedding") else "one",
-        max_positions=c.whole("max_position_embeddings"),
-    )
-    for stack in STACKS:
-        m.heads(stack, width, f"{stack}_attention_heads")
-        m.stacks[stack].update(
-            layers=c.whole(f"{stack}_layers"), hidden=c.whole(f"{stack}_ffn_dim")
+    for s in m.stacks:
+        before = "final_norm" in s.names
+        s.blocks(c.whole(f"{s.place}_layers", high=D.MAX_LAYERS))
+        s.stack.update(
+            width=width,
+            max_positions=c.whole("max_position_embeddings"),
+            embedding_scale=math.sqrt(width) if c.flag("scale_embedding") else 1.0,
+        )
+        for part in ("embedding_norm", "final_norm"):
+            if part in s.names:
+                s.stack.update({part: D.LAYER_NORM, f"{part}_eps": _EPSILON})
+        s.kind.update(
+            m.heads(width, f"{s.place}_attention_heads"),
+            norm=D.LAYER_NORM,
+            norm_place=D.BEFORE if before else D.AFTER,
+            norm_eps=_EPSILON,
+            norm_biases=1,
+            attention_biases=15,
+            hidden=c.whole(f"{s.place}_ffn_dim"),
+            activation=c.activation("activation_function"),
+            ffn_biases=3,
         )
 
 
-LEARNED = """
-    positions       embed_positions
-    embedding_norm  layernorm_embedding
-"""
-LEARNED_KEYS = settings("""
-    position         "learned"
-    position_offset  2
-    norm_place       "after"
-    final_norm       false
-""")
-# mBART (Liu et al. 2020), mBART-50 (Tang et al. 2020): norms before, and one after each stack
-BEFORE = settings("""
-    norm_place  "before"
-    final_norm  true
-""")
+def bart_learned(m: EncoderDecoder) -> None:
+    """A table of positions, that begins with two of none."""
+    bart(m)
+    for s in m.stacks:
+        s.learned(before=2)
+
+
+def bart_sinusoids(m: EncoderDecoder) -> None:
+    bart(m)
+    m.sinusoids()

@@ -38,6 +38,11 @@ BERT_NAMES = tensor_names(
     ffn_in          .intermediate.dense
     ffn_out         .output.dense
     ffn_norm        .output.LayerNorm
+    cross_q         .crossattention.self.query
+    cross_k         .crossattention.self.key
+    cross_v         .crossattention.self.value
+    cross_out       .crossattention.output.dense
+    cross_norm      .crossattention.output.LayerNorm
     """,
 )
 BERT_WORDS = Head(

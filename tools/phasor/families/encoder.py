@@ -1,31 +1,23 @@
-"""Encoders of Hugging Face directories: a family is a table (`Family`); this turns the table, a
-config.json and the weights into a `Model`.
+"""Encoders of Hugging Face directories: a family's table, a config.json and the weights become a
+`Model`. Beside the parts of a stack (family.py) a table may name
 
-Parts of a model, as a table names their tensors (the weight; its bias is called the same with
-`bias`):
+    relative_keys t5_bias                                          tables of positions
+    {group} {inner}                                                numbers of ALBERT's layers
 
-    embedding positions segments embedding_norm projection         the input
-    qkv | q k v, attention_out attention_norm ffn_in ffn_gate ffn_out ffn_norm relative_keys
-                                                                   a set of a block's tensors;
-                                                                   {layer}, {group}, {inner} are
-                                                                   numbers
-    t5_bias final_norm                                             of the stack
-    head head_norm output output_bias classifier                   of an output (`Head`)
+and the names of what follows the stack are its head's (`Head`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
-
 import numpy as np
 
-from phasor.checkpoints.tensors import Checkpoint, Shape
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.families import heads
+from phasor.families.family import Family
 from phasor.families.heads import Head
-from phasor.families.hf_config import ACTIVATIONS, NEWER, Config
-from phasor.families.model import BUFFER, INPUTS, ROLES, Model, Part, described, shape_of, single
-from phasor.families.names import bias_name
+from phasor.families.hf_config import NEWER, Config
+from phasor.families.model import BUFFER, Model, Part, shape_of, single
+from phasor.families.positioned import Positioned
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
@@ -34,49 +26,23 @@ from phasor.positions import float32_powers
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
 
 
-@dataclass(frozen=True)
-class Family:
-    """One architecture as a table."""
-
-    types: tuple[str, ...]  # model_type of config.json
-    classes: tuple[str, ...]  # how the names of its classes begin
-    trunk: str  # how the names of the stack's tensors begin where the model has a head
-    names: Mapping[str, str]
-    heads: Mapping[str, Head]  # by the rest of the class's name
-    defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
-    # Where config.json has another name than BERT's; head_width: where it says that at all.
-    fields: Mapping[str, str] = field(default_factory=dict)
-    harmless: tuple[str, ...] = ()
-    # Patterns of tensors without a use in any output, but not worth a note.
-    unused: tuple[str, ...] = ()
-    adapt: Callable[["Encoder"], None] | None = None  # what is its own
-    activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
-    newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
-    wordpiece: bool = False  # a vocab.txt is BERT's WordPiece
-    tokenizer_code: str = ""  # what its tokenizer does that no file says
-    # Published with code of its own (auto_map), which this family's table restates.
-    custom_code: bool = False
-
-
-class Encoder:
+class Encoder(Positioned):
     """Collects a model's descriptor and the places of its tensors; `adapt` changes what a family
-    has of its own."""
+    has of its own. role: R.DECODER where its blocks look at what another stack gives."""
 
-    def __init__(self, family: Family, config: Config, checkpoint: Checkpoint, head: Head) -> None:
-        self.family, self.config, self.checkpoint, self.head = family, config, checkpoint, head
-        self.names = dict(family.names)
-        self.alone = ""  # the output's name, where a tied matrix has no other
-        self.trunk = (
-            family.trunk if any(name.startswith(family.trunk) for name in checkpoint) else ""
-        )
-        self.values: dict[int, np.ndarray] = {}
-        self.used: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.doubles: list[tuple[str, str]] = []  # tensors that are said to be others'
+    def __init__(
+        self,
+        family: Family,
+        config: Config,
+        checkpoint: Checkpoint,
+        head: Head,
+        role: int = R.ENCODER,
+    ) -> None:
+        super().__init__(role, config, family.names, checkpoint, family.trunk)
+        self.family, self.head, self.crossing = family, head, role == R.DECODER
         patterns = (*_BUFFERS, *(self.trunk + pattern for pattern in family.unused))
         self.ignore = dict.fromkeys(patterns, BUFFER)
         self.relative_factor = 1.0
-        self.position_rows = slice(0, None)  # of the learned table, those that are used
         if family.custom_code:
             config.get("auto_map")
         width, heads = self.size("hidden_size", high=D.MAX_WIDTH), self.size("num_attention_heads")
@@ -88,7 +54,7 @@ class Encoder:
             )
         else:
             head_width = width // heads
-        self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
+        self.blocks(self.size("num_hidden_layers", high=D.MAX_LAYERS))
         eps = config.number(self.field("layer_norm_eps"))
         self._check_positions()
         self.side = {"vocabulary": self.size("vocab_size")}
@@ -114,11 +80,6 @@ class Encoder:
             "activation": config.choice(self.field("hidden_act"), family.activations),
             "ffn_biases": 3,
         }
-        self.kinds = [self.kind]
-        self.layers = [(0, i) for i in range(self.count)]  # (kind, set)
-        # Of each set, what stands in its names.
-        self.places = [{"layer": i} for i in range(self.count)]
-        self.output: dict[str, Any] = {}
 
     def _check_positions(self) -> None:
         """A table of positions as long as the vocabulary, and no max_position_embeddings: a table
@@ -136,12 +97,6 @@ class Encoder:
             )
 
     # ---- for adapt
-
-    def field(self, name: str) -> str:
-        return self.family.fields.get(name, name)
-
-    def size(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
-        return self.config.whole(self.field(name), low, high)
 
     def segments(self) -> None:
         """A table of token types, where the configuration has any."""
@@ -179,28 +134,8 @@ class Encoder:
                 self.field("max_position_embeddings"),
                 f"{rows} rows, of which {count} come before position 0",
             )
-        self.position_rows = slice(count, rows)
+        self.position_rows = count
         self.stack["max_positions"] = rows - count
-
-    # ---- tensors
-
-    def name(self, part: str, weights: int = 0) -> str:
-        if part == "embedding" and self.alone:
-            return self.alone
-        return self.trunk + self.names[part].format(**self.places[weights])
-
-    def load(self, name: str, part: str, shape: Shape) -> np.ndarray:
-        """A tensor that is not stored as it is; it counts as used."""
-        where = f"{self.checkpoint.path}: "
-        if name not in self.checkpoint:
-            raise PhasorError(f"{where}missing: {name} ({part})")
-        if self.checkpoint.shape(name) != shape:
-            raise PhasorError(
-                f"{where}misshapen: {name} ({part}) has shape {self.checkpoint.shape(name)}, "
-                f"expected {shape}"
-            )
-        self.used[name] = f"read and made into the {part}, or compared with it"
-        return self.checkpoint.load(name)
 
     # ---- the output
 
@@ -232,7 +167,7 @@ class Encoder:
             self._check_tied(embedding, last)
         biases = [name for name in self.head.biases if name in self.checkpoint]
         self.output.update(
-            tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
+            tied=self._own_tie() if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
         )
         if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
             # transformers 5 adds the last, which is the matrix's own.
@@ -249,95 +184,41 @@ class Encoder:
         if embedding not in self.checkpoint and last in self.checkpoint:
             self.alone = last
 
+    def _own_tie(self) -> int:
+        return D.TIED_SOURCE if self.role == R.ENCODER else D.TIED_TARGET
+
     # ---- the model
 
-    def descriptor(self, name: str) -> dict:
-        self.stack["layers"] = [n for pair in self.layers for n in pair]
-        if self.head.longest_text:
-            self.side["longest_text"] = self.head.longest_text
-        return described(
-            D.ENCODER,
-            {"name": name},
-            source=self.side,
-            encoder=self.stack,
-            kinds=self.kinds,
-            output=self.output,
-        )
-
-    def relative_tables(self, d: dict) -> None:
+    def relative_tables(self) -> None:
         """transformers' tables, by i − j, a distance a row: here by j − i, the distances side by
         side."""
-        for kind, weights in dict((w, (k, w)) for k, w in self.layers).values():
-            key = R.key_of(R.ENCODER, weights, R.RELATIVE_KEYS)
-            if d["kinds"][kind]["position"] in D.BOUNDED and key not in self.values:
-                shape = (2 * d["kinds"][kind]["max_distance"] - 1, d["kinds"][kind]["head_width"])
+        for own, weights in zip(self.per_layer, self.sets):
+            kind, key = {**self.kind, **own}, R.key_of(self.role, weights, R.RELATIVE_KEYS)
+            if kind.get("position") in D.BOUNDED and key not in self.values:
+                shape = (2 * kind["max_distance"] - 1, kind["head_width"])
                 table = self.load(self.name("relative_keys", weights), "relative keys", shape)
                 self.values[key] = np.ascontiguousarray(table[::-1].T * self.relative_factor)
 
-    def parts(self, slot: R.Slot, d: dict) -> list[Part]:
-        """Where the values of a slot come from."""
-        if slot.stack == R.SOURCE:
-            return self.input_parts(slot)
-        if slot.stack == R.OUTPUT:
-            return self.output_parts(slot)
-        bias, role, shape = bool(slot.role & 1), slot.role & ~1, shape_of(slot)
-        weights = 0 if slot.set == R.FINAL else slot.set
-        if role == R.QKV:
-            wanted = ["qkv"] if "qkv" in self.names else ["q", "k", "v"]
-        elif role == R.FFN_IN and self.names.get("ffn_gate") not in (None, self.names["ffn_in"]):
-            wanted = ["ffn_gate", "ffn_in"]
-        else:
-            wanted = [ROLES[role]]
-        if role == R.FINAL_NORM and self.lacks_bias(bias):
-            return [Part(None, shape)]
-        if len(wanted) == 1:  # of a fused tensor too: gate first
-            return [self.part(wanted[0], weights, bias, shape)]
-        return [
-            self.part(part, weights, bias, (rows, *shape[1:]))
-            for part, rows in zip(wanted, slot.parts)
-        ]
-
-    def lacks_bias(self, bias: bool) -> bool:
-        """Whether this is the bias of a norm that the format gives one, and the family does not."""
-        return bias and not self.kind.get("norm_biases", 1)
-
-    def part(self, part: str, weights: int, bias: bool, shape: Shape) -> Part:
-        name = self.name(part, weights)
-        return Part(bias_name(name) if bias else name, shape)
-
-    def input_parts(self, slot: R.Slot) -> list[Part]:
-        if slot.role == R.POSITIONS:
-            rows = self.position_rows
-            return [Part(self.name("positions"), (rows.start + slot.rows, slot.cols), rows)]
-        part, bias = INPUTS[slot.role]
-        if part == "embedding_norm" and self.lacks_bias(bias):
-            return [Part(None, shape_of(slot))]
-        return [self.part(part, 0, bias, shape_of(slot))]
-
-    def output_parts(self, slot: R.Slot) -> list[Part]:
-        if self.lacks_bias(slot.role == R.HEAD_NORM + 1):
+    def parts(self, slot: R.Slot) -> list[Part]:
+        if slot.stack != R.OUTPUT:
+            return super().parts(slot)
+        if slot.role == R.HEAD_NORM + 1 and "head_norm" in self.bias_free:
             return [Part(None, shape_of(slot))]
         return heads.parts(self.head, slot, self.checkpoint)
 
     def build(self, name: str) -> Model:
-        if self.family.adapt is not None:
-            self.family.adapt(self)
+        self.complete()
+        return self.model(name)
+
+    def complete(self, first: int = 0) -> None:
+        """All of the stack; first: so many kinds are another stack's."""
+        self.family.adapt(self)
         self.add_head()
-        self.config.finish(self.family.harmless)
-        d = self.descriptor(name)
-        D.check(d)
-        self.relative_tables(d)
-        model = Model(
-            d,
-            self.checkpoint,
-            values=self.values,
-            used=self.used,
-            ignore=self.ignore,
-            notes=self.notes,
-        )
-        for double in self.doubles:
-            model.must_be_same(*double, "with which it is tied")
-        return model.fill(lambda slot: self.parts(slot, d))
+        self.config.finish(self.family.harmless, self.family.neutral)
+        self.finish(first)
+        self.relative_tables()
+        if self.head.longest_text:
+            self.side["longest_text"] = self.head.longest_text
 
 
 def float32_frequencies(width: int, base: float) -> np.ndarray:

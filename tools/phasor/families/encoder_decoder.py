@@ -1,105 +1,142 @@
-"""Encoder-decoders of Hugging Face directories: a family is a table (`Family`) and a function;
-config.json becomes what a description says of a state_dict (sources/state_dict), whose reader
-does the rest. The tensors' parts are named as there (names.py).
-"""
+"""Encoder-decoders: two stacks of one model (`Pair`), and those of Hugging Face directories, whose
+stacks one family's table names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, printable, shown
-from phasor.families import generation
+from phasor.families import generation, sinusoids
+from phasor.families.family import Family
 from phasor.families.heads import labels_of, scores_of
 from phasor.families.hf_config import ACTIVATIONS, Config
-from phasor.families.model import BUFFER, Model, Part, shape_of
+from phasor.families.model import BUFFER, Model, Part, described, same_sides, shape_of
+from phasor.families.stack import Stack
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.sources.state_dict import model as state_dict
-from phasor.sources.state_dict.description import parse_description
 from phasor.values import words
 
-STACKS = ("encoder", "decoder")
 _HARMLESS = words("""
     max_length_generation static_position_embeddings tokenizer_name model_max_length
 """)
-_WORDS = {row.number: row.word for row in D.ACTIVATIONS}
-_LONGEST_PROMPT, _MOST_PROMPTS = 200, 64  # characters; tasks of a configuration
-# Biases of every layer, as a descriptor has them, of families whose blocks have all of them.
-_ALL_BIASES = {"attention_biases": 15, "ffn_biases": 3, "norm_biases": 1, "cross_biases": 15}
-
-
 _TRUNK = "model."
+_LONGEST_PROMPT, _MOST_PROMPTS = 200, 64  # characters; tasks of a configuration
 
 
-@dataclass(frozen=True)
-class Family:
-    """One architecture as a table."""
+class Pair:
+    """An encoder's stack and a decoder's, which looks at what the first gives."""
 
-    types: tuple[str, ...]  # model_type of config.json
-    classes: tuple[str, ...]  # the classes that give logits
-    names: Mapping[str, str]
-    # The names that one embedding of both sides may have; the first that is there is taken, and the
-    # others may not differ.
-    embeddings: tuple[str, ...]
-    defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
-    adapt: Callable[["EncoderDecoder"], None]
-    keys: Mapping[str, Any] = field(default_factory=dict)  # of the description, beside `adapt`'s
-    harmless: tuple[str, ...] = ()
-    neutral: Mapping[str, list] = field(default_factory=dict)  # values that change nothing
-    unused: tuple[str, ...] = ()  # patterns of tensors that are buffers
-    newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
-    biased: bool = True  # blocks have all biases, else none
-    without: tuple[str, ...] = ()  # parts of `names` that the class has not
-    # Whether the logits are scaled where nothing says it, before transformers 5 and from then on.
-    scaled: tuple[bool, bool] = (False, False)
-    tokenizer: str = ""  # the kind of its files (side_tokenizers.py)
-    classifier: str = ""  # modules of a head with classes, in place of the output: their beginning
+    def __init__(self, encoder: Stack, decoder: Stack, checkpoint: Checkpoint) -> None:
+        self.encoder, self.decoder, self.checkpoint = encoder, decoder, checkpoint
+        self.stacks = (encoder, decoder)
+        decoder.crossing = True
+        self.output: dict[str, Any] = {"output": D.LOGITS}
+        self.generation: dict[str, Any] = {}
+        self.notes: list[str] = []
+        # Tensors that are said to be others'.
+        self.doubles: list[tuple[str, str]] = []
+        self.ignore: dict[str, str] = {}
+
+    def find_sharing(self) -> None:
+        """Stores once what the checkpoint has twice."""
+        same, target = self.checkpoint.same, self.decoder.name("embedding")
+        d = self.descriptor("")
+        if same_sides(d) and not d["target"]["embedding_shared"]:
+            if same(self.encoder.name("embedding"), target):
+                self.decoder.side["embedding_shared"] = 1
+                self.notes.append("the target's embedding is the source's: stored once")
+        if self.output.get("tied") == D.TIED_OWN and same(self.decoder.names["output"], target):
+            self.output["tied"] = D.TIED_TARGET
+            self.notes.append("the output matrix is the target's embedding: stored once")
+
+    def descriptor(self, name: str) -> dict:
+        scopes = {**self.encoder.scopes(), **self.decoder.scopes()}
+        kinds = [*self.encoder.kinds, *self.decoder.kinds]
+        more = {"generation": self.generation} if self.generation else {}
+        return described(
+            D.ENCODER_DECODER, {"name": name}, **scopes, kinds=kinds, output=self.output, **more
+        )
+
+    def finish(self) -> None:
+        """The kinds of both stacks."""
+        self.encoder.finish()
+        self.decoder.finish(len(self.encoder.kinds))
+
+    def parts(self, slot: R.Slot) -> list[Part]:
+        if slot.stack == R.OUTPUT:
+            return self.output_parts(slot)
+        return self.stacks[slot.stack in (R.TARGET, R.DECODER)].parts(slot)
+
+    def output_parts(self, slot: R.Slot) -> list[Part]:
+        """Of the logits: the matrix, or its bias, which may be stored as a row."""
+        shape = shape_of(slot)
+        if slot.role == R.OUTPUT_WEIGHT:
+            return [Part(self.decoder.names["output"], shape)]
+        name = self.decoder.names["output_bias"]
+        row = name in self.checkpoint and len(self.checkpoint.shape(name)) == 2
+        return [Part(name, (1, *shape) if row else shape, flat=True)]
+
+    def has_output_bias(self) -> bool:
+        """Whether there is one; of zeros, as most are, it is none."""
+        name = self.decoder.names.get("output_bias")
+        if name not in self.checkpoint:
+            return False
+        self.decoder.used[name] = "the bias of the logits"
+        return bool(self.checkpoint.load(name).any())
+
+    def model(self, name: str) -> Model:
+        d = self.descriptor(name)
+        D.check(d)
+        encoder, decoder = self.stacks
+        model = Model(
+            d,
+            self.checkpoint,
+            values={**encoder.values, **decoder.values},
+            used={**encoder.used, **decoder.used},
+            ignore=self.ignore,
+            notes=[*encoder.notes, *decoder.notes, *self.notes],
+        )
+        for double, original in self.doubles:
+            model.must_be_same(double, original, "and the configuration says that they are one")
+        return model.fill(self.parts)
 
 
-class EncoderDecoder:
-    """What a description says, from a configuration; `adapt` fills in what a family has of its
-    own."""
+class EncoderDecoder(Pair):
+    """Both stacks from one configuration; `adapt` fills in what a family has of its own."""
 
-    def __init__(self, family: Family, config: Config) -> None:
+    def __init__(self, family: Family, config: Config, checkpoint: Checkpoint) -> None:
+        super().__init__(
+            *(Stack(role, config, family.names, checkpoint) for role in (R.ENCODER, R.DECODER)),
+            checkpoint,
+        )
         self.family, self.config = family, config
         config.must("is_encoder_decoder", True)
-        self.names = {k: v for k, v in family.names.items() if k not in family.without}
-        self.notes: list[str] = []
         self.shared = True  # both sides have one embedding
         self.untied_where_twice = False  # the output's matrix is its own where it differs
         self.tied = config.flag("tie_word_embeddings", default=True)
-        self.model: dict[str, Any] = {
-            "preset": "torch-transformer",
-            "stack": "encoder-decoder",
-            **family.keys,
-        }
-        self.stacks: dict[str, dict[str, Any]] = {stack: {} for stack in STACKS}
         vocabulary = config.whole("vocab_size", 1, D.MAX_VOCABULARY)
-        self.sides = {side: {"vocabulary": vocabulary} for side in ("source", "target")}
+        for stack in self.stacks:
+            stack.side = {"vocabulary": vocabulary}
         family.adapt(self)
-        ids, self.generation = generation.read(
-            config, self.sides["target"]["vocabulary"], self.notes, True
-        )
-        self.sides["target"].update(ids)
-        self.sides["source"].update(
-            (name, ids[name]) for name in ("pad", "start", "end") if name in ids
-        )
+        vocabulary = self.decoder.side["vocabulary"]
+        ids, said = generation.read(config, vocabulary, self.notes, True)
+        self.decoder.side.update(ids)
+        self.encoder.side.update((k, ids[k]) for k in ("pad", "start", "end") if k in ids)
         self.prompts = _prompts(config)
         if family.classifier:  # read as if it had the logits of its embedding
             self.tied = True
             self.labels = labels_of(config)
             self.scores = scores_of(config, len(self.labels))
+        else:
+            self.generation = said
         config.finish((*family.harmless, *_HARMLESS), family.neutral)
 
     # ---- for adapt
 
-    def activation(self, name: str) -> str:
-        return _WORDS[self.config.activation(name)]
-
-    def gated(self, name: str) -> tuple[str, bool]:
+    def gated(self, name: str) -> tuple[int, bool]:
         """T5's feed-forward: "relu", or gated, as "gated-gelu", which is the approximation by
         tanh."""
         words = self.config.text(name).split("-")
@@ -108,23 +145,46 @@ class EncoderDecoder:
         if act not in ACTIVATIONS or len(words) != 1 + gated:
             raise self.config.expected(name, self.config.get(name), "such as relu or gated-gelu")
         self.config.must("dense_act_fn", act)
-        return _WORDS[ACTIVATIONS[act]], gated
+        return ACTIVATIONS[act], gated
 
-    def heads(self, stack: str, width: int, name: str) -> None:
+    def heads(self, width: int, name: str) -> dict[str, Any]:
         """Heads that share the width."""
         heads = self.config.whole(name, high=4096)
         if width % heads:
             raise self.config.error(name, f"{heads} does not divide the width {width}")
-        self.stacks[stack].update(heads=heads, head_width=width // heads)
+        each = width // heads
+        return {"heads": heads, "kv_heads": heads, "head_width": each, "scale": 1 / math.sqrt(each)}
+
+    def sinusoids(self, base: float = 10000.0, offset: int = 0) -> None:
+        """Sines, then cosines, in both stacks; a table that a stack brings is compared with
+        them."""
+        for stack in self.stacks:
+            own = stack.names.get("sinusoid", "").format(stack=stack.place)
+            width, most = stack.stack["width"], stack.positions
+            if width % 2:
+                raise self.config.expected("d_model", width, "an even number, for sine and cosine")
+            rows = None
+            if own in self.checkpoint:
+                stack.used[own] = "read and made into a table, or compared with one"
+                try:
+                    rows = sinusoids.own_rows(self.checkpoint.load(own), width, offset, most)
+                except PhasorError as error:
+                    what = f"misshapen: {own} ({stack.place} positions) has {error}"
+                    raise PhasorError(f"{self.checkpoint.path}: {what}") from error
+            made = sinusoids.added(rows, width, D.HALVES, base, offset, most)
+            stack.stack["position"] = made.position
+            stack.values[R.key_of(stack.input, 0, made.role)] = made.values
+            if made.note:
+                stack.notes.append(f"{stack.place}: {made.note}")
 
     # ---- the model
 
-    def _embeddings(self, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-        """Names the embeddings and the output's matrix; (double, tensor) of those that are said to
-        be one."""
-        names, doubles = self.names, []
+    def _embeddings(self) -> None:
+        """Names the embeddings and the output's matrix, and those that are said to be one."""
+        names, checkpoint = self.decoder.names, self.checkpoint
         one = [*self.family.embeddings] * self.shared
-        one += [names.get("target.embedding", ""), names["output"]] * self.tied
+        if self.tied:
+            one += [names["output"], *(self.decoder.name(p) for p in ["embedding"] if p in names)]
         if checkpoint.alone(*one):
             raise checkpoint.parts_tied(*(name for name in one if name in checkpoint))
         if self.shared:
@@ -134,98 +194,50 @@ class EncoderDecoder:
             if self.tied and names["output"] in checkpoint:
                 alike.append(names["output"])
             first = alike[0] if alike else self.family.embeddings[0]
-            names["source.embedding"] = names["target.embedding"] = first
-            doubles = [(name, first) for name in alike[1:]]
+            for stack in self.stacks:
+                stack.names["embedding"] = first
+            self.doubles += [(name, first) for name in alike[1:]]
         elif self.tied and names["output"] in checkpoint:
-            if names["target.embedding"] not in checkpoint:
-                names["target.embedding"] = names["output"]
-            doubles = [(names["output"], names["target.embedding"])]
-        if self.tied:
-            names["output"] = names["target.embedding"]
-        return doubles
+            if self.decoder.name("embedding") not in checkpoint:
+                names["embedding"] = names["output"]
+            self.doubles.append((names["output"], self.decoder.name("embedding")))
+        self.decoder.side["embedding_shared"] = int(self.shared)
+        tied = D.TIED_SOURCE if self.shared else D.TIED_TARGET
+        self.output["tied"] = tied if self.tied else D.TIED_OWN
 
-    def content(self, name: str) -> dict[str, Any]:
-        """What a description's TOML would say."""
-        target = {**self.sides["target"], "embedding_shared": self.shared}
-        tied = "source-embedding" if self.shared else "target-embedding"
-        return {
-            **self.model,
-            "name": name,
-            "output": tied if self.tied else "own",
-            **self.stacks,
-            "source": self.sides["source"],
-            "target": target,
-        }
-
-    def build(self, name: str, checkpoint: Checkpoint) -> Model:
-        doubles = self._embeddings(checkpoint)
-        content = self.content(name)
-        content["checkpoint"] = {"ignore": list(self.family.unused)}
-        model = state_dict.read(
-            checkpoint, parse_description(content, self.config.path), self.names
-        )
-        model.ignore = dict.fromkeys(model.ignore, BUFFER)
-        self._check_biases(model)
-        self._check_positions(model)
-        for double, original in doubles:
-            model.must_be_same(double, original, "and the configuration says that they are one")
-        if self.prompts:
-            model.descriptor["output"]["prompts"] = self.prompts
+    def build(self, name: str) -> Model:
+        self.finish()
+        self.ignore = dict.fromkeys(self.family.unused, BUFFER)
+        self._embeddings()
         if self.family.classifier:
-            self._classify(model)
-        elif self.generation:
-            model.descriptor["generation"] = self.generation
-            model.descriptor = D.with_defaults(model.descriptor)
-            D.check(model.descriptor)
-        model.notes += self.notes
-        return model
+            self._classify()
+        else:
+            self.output["bias"] = int(self.has_output_bias())
+            self.find_sharing()
+        if self.prompts:
+            self.output["prompts"] = self.prompts
+        return self.model(name)
 
-    def _classify(self, model: Model) -> None:
-        """Puts classes in place of the vocabulary's logits: out(tanh(dense(x))) of each position of
-        the decoder."""
-        d, start = model.descriptor, self.family.classifier
-        model.parts = {key: part for key, part in model.parts.items() if key >> 24 != R.OUTPUT}
-        d["output"] = {
+    def _classify(self) -> None:
+        """Classes in place of the vocabulary's logits: out(tanh(dense(x))) of each position of the
+        decoder."""
+        self.output = {
             "output": D.CLASSES,
             "classes": len(self.labels),
             "labels": "".join(label + D.RECORD_END for label in self.labels),
-            "prompts": self.prompts,
             "scores": self.scores,
-            "head_width": d["decoder"]["width"],
+            "head_width": self.decoder.stack["width"],
             "head_bias": 1,
             "head_activation": D.TANH,
             "bias": 1,
         }
-        model.descriptor = D.with_defaults(d)
-        D.check(model.descriptor)
-        for slot in R.slots(model.descriptor):
-            if slot.stack == R.OUTPUT:
-                module = "dense" if slot.role in (R.HEAD, R.HEAD + 1) else "out_proj"
-                kind = "weight" if slot.role in (R.HEAD, R.CLASSIFIER) else "bias"
-                model.parts[slot.key] = [Part(f"{start}.{module}.{kind}", shape_of(slot))]
 
-    def _check_biases(self, model: Model) -> None:
-        """PhasorError for a checkpoint without biases that its class has."""
-        for kind in model.descriptor["kinds"]:
-            for name, value in _ALL_BIASES.items():
-                wanted = value * self.family.biased * (name != "cross_biases" or kind["cross"])
-                if kind[name] != wanted:
-                    stack = "decoder" if kind["cross"] else "encoder"
-                    raise PhasorError(
-                        f"{model.checkpoint.path}: {name} of the {stack}: {kind[name]}, "
-                        f"{self.family.classes[0]} has {wanted}: tensors are missing or left over"
-                    )
-
-    def _check_positions(self, model: Model) -> None:
-        """PhasorError where one layer's table would stand for those that are not there."""
-        for stack in STACKS:
-            name = self.names.get(f"{stack}.position_bias", "")
-            for layer in range(self.stacks[stack]["layers"]):
-                if name.format(layer=layer) not in model.checkpoint and name:
-                    raise PhasorError(
-                        f"{model.checkpoint.path}: missing: {name.format(layer=layer)} "
-                        f"({stack} {layer} position bias)"
-                    )
+    def output_parts(self, slot: R.Slot) -> list[Part]:
+        if not self.family.classifier:
+            return super().output_parts(slot)
+        module = "dense" if slot.role in (R.HEAD, R.HEAD + 1) else "out_proj"
+        kind = "weight" if slot.role in (R.HEAD, R.CLASSIFIER) else "bias"
+        return [Part(f"{self.family.classifier}.{module}.{kind}", shape_of(slot))]
 
 
 def _prompts(config: Config) -> str:
@@ -249,8 +261,8 @@ def _prompts(config: Config) -> str:
 
 def read(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> Model:
     """The model of a directory. PhasorError names the file and the field, or what is not built."""
-    made = EncoderDecoder(family, config)
-    return made.build(path.resolve().name, _with_trunk(checkpoint, family))
+    made = EncoderDecoder(family, config, _with_trunk(checkpoint, family))
+    return made.build(path.resolve().name)
 
 
 def trunk(family: Family) -> str:

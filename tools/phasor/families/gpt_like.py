@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from phasor.families.decoder import Decoder, Family
+from phasor.families.decoder import Decoder
+from phasor.families.family import Family
 from phasor.families.llama_like import DROPPED
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -21,6 +22,7 @@ def gpt_like(
     own = {"trunk": _TRUNK, "grouped": False, "hidden_factor": 4, **more}
     own["harmless"] = DROPPED + own.get("harmless", ())
     return Family(
+        D.DECODER,
         (kind,),
         (name,),
         names=names,

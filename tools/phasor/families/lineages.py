@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Iterable, TypeVar
+from typing import Iterable
 
-F = TypeVar("F")
+from phasor.families.family import Family
 
 
-def found(package: str, path: Iterable[str], kind: type[F]) -> tuple[F, ...]:
-    """Every family of this kind that a module of the package defines: modules by name, the families
-    of one in its order."""
+def found(package: str, path: Iterable[str]) -> tuple[Family, ...]:
+    """Every family that a module of the package defines: modules by name, the families of one in
+    its order."""
     modules = [importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(path)]
-    return tuple(value for m in modules for value in vars(m).values() if isinstance(value, kind))
+    return tuple(value for m in modules for value in vars(m).values() if isinstance(value, Family))

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from phasor.families.decoder import Decoder, Family
+from phasor.families.decoder import Decoder
+from phasor.families.family import Family
+from phasor.format import descriptor as D
 from phasor.values import settings, table, words
 
 NORM_BIASES = {"norm_biases": 0}  # a layer norm without
@@ -88,6 +90,7 @@ def llama_like(
     """A family of this model_type and class with Llama's names and sizes, but for its own."""
     own = {"gated": True, "unused": BUFFERS, **more, "harmless": DROPPED + more.get("harmless", ())}
     return Family(
+        D.DECODER,
         (kind,),
         (name,),
         "model.",

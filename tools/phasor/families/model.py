@@ -236,11 +236,11 @@ def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict:
 
 
 def shared_kinds(
-    layers: Iterable[dict[str, Any]],
+    layers: Iterable[dict[str, Any]], first: int = 0
 ) -> tuple[list[dict[str, Any]], list[int], dict[int, np.ndarray]]:
     """The kinds of these layers in order of their first use, `layers` of the stack (each with a set
     of its own), and the kinds' tables by the keys of their slots. `tables` of a layer are arrays by
-    role; without positions it has none."""
+    role; without positions it has none. first: how many kinds of another stack come before."""
     kinds, order, values, known = [], [], {}, {}
     for i, layer in enumerate(layers):
         tables = layer.get("tables", {}) if layer.get("position") else {}
@@ -249,8 +249,8 @@ def shared_kinds(
         place = known.setdefault((tuple(sorted(kind.items())), bits), len(kinds))
         if place == len(kinds):
             kinds.append(kind)
-            values.update((R.key_of(R.KINDS, place, role), tables[role]) for role in tables)
-        order += [place, i]
+            values.update((R.key_of(R.KINDS, first + place, role), tables[role]) for role in tables)
+        order += [first + place, i]
     return kinds, order, values
 
 

@@ -1,7 +1,6 @@
-"""The families of decoders, one lineage a module, found by being there. A module imports no other
-lineage: what several have alike is in modules of phasor.families."""
+"""The families of decoders, one lineage a module, found by being there. A module imports no
+other lineage: what several have alike is in modules of phasor.families."""
 
-from phasor.families.decoder import Family
 from phasor.families.lineages import found
 
-FAMILIES = found(__name__, __path__, Family)
+FAMILIES = found(__name__, __path__)

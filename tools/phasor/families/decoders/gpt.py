@@ -10,10 +10,21 @@ from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.values import settings
 
+# Of a decoder behind an encoder.
+_CROSSING = tensor_names(
+    "h.{layer}",
+    """
+    cross_q     .crossattention.q_attn
+    cross_kv    .crossattention.c_attn
+    cross_out   .crossattention.c_proj
+    cross_norm  .ln_cross_attn
+    """,
+)
+
 
 def _gpt2(d: Decoder) -> None:
     d.kind.update(attention_biases=15, ffn_biases=3)
-    d.transposed = frozenset(("qkv", "attention_out", "ffn_in", "ffn_out"))
+    d.transposed = frozenset(("qkv", "attention_out", "ffn_in", "ffn_out", *_CROSSING))
     d.learned()
     scale = d.kind["head_width"] ** -0.5 if d.flag("scale_attn_weights") else 1.0
     by_layer = d.flag("scale_attn_by_inverse_layer_idx")
@@ -24,7 +35,7 @@ def _gpt2(d: Decoder) -> None:
 GPT2 = gpt_like(
     "gpt2",
     "GPT2LMHeadModel",
-    GPT_NAMES,
+    {**GPT_NAMES, **_CROSSING},
     GPT2_SIZES,
     _gpt2,
     fields=GPT2_FIELDS,
@@ -36,7 +47,6 @@ GPT2 = gpt_like(
 def _gpt(d: Decoder) -> None:
     d.kind.update(attention_biases=15, ffn_biases=3, norm_place=D.AFTER)
     d.transposed = frozenset(("qkv", "attention_out", "ffn_in", "ffn_out"))
-    d.names.update(attention_after=d.names["attention_norm"], ffn_after=d.names["ffn_norm"])
     d.learned()
     for name in ("final_norm", "final_norm_eps"):
         del d.stack[name]

@@ -7,7 +7,7 @@ from phasor.families.gpt_like import gpt_like
 from phasor.families.hf_config import rope_table, rope_value
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
-from phasor.values import settings, table
+from phasor.values import settings
 
 
 def _gpt_neox(d: Decoder) -> None:

@@ -3,9 +3,10 @@ other way."""
 
 from __future__ import annotations
 
-from phasor.families.decoder import NORMS, Decoder
+from phasor.families.decoder import Decoder
 from phasor.families.llama_like import llama_like, llama_names
 from phasor.families.model import single
+from phasor.families.stack import NORMS
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.values import settings

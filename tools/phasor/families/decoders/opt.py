@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from phasor.families.decoder import NORMS, Decoder
+from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import gpt_like
 from phasor.families.llama_like import all_biases
 from phasor.families.names import tensor_names
+from phasor.families.stack import NORMS
 from phasor.format import descriptor as D
 from phasor.values import settings
 
@@ -16,7 +17,6 @@ def _opt(d: Decoder) -> None:
     d.learned(before=2)
     if not d.flag("do_layer_norm_before"):
         d.kind["norm_place"] = D.AFTER
-        d.names.update(attention_after=d.names["attention_norm"], ffn_after=d.names["ffn_norm"])
     if d.flag("_remove_final_layer_norm") or not d.flag("do_layer_norm_before"):
         for name in ("final_norm", "final_norm_eps"):
             del d.stack[name]

@@ -1,7 +1,6 @@
 """The families of encoder-decoders, one lineage a module, found by being there. A module imports no
 other lineage: what several have alike is in modules of phasor.families."""
 
-from phasor.families.encoder_decoder import Family
 from phasor.families.lineages import found
 
-FAMILIES = found(__name__, __path__, Family)
+FAMILIES = found(__name__, __path__)

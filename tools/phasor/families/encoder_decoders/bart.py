@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phasor.families.bart_like import (
-    EMBEDDINGS,
-    HARMLESS,
-    LEARNED,
-    LEARNED_KEYS,
-    ORDER,
-    SIZES,
-    bart,
-    bart_names,
-)
-from phasor.families.encoder_decoder import Family
+from phasor.families.bart_like import LEARNED, bart_learned, bart_like, bart_names
 
-BART = Family(
-    ("bart",),
-    ("BartForConditionalGeneration", "BartModel"),
+BART = bart_like(
+    "bart",
+    "BartForConditionalGeneration BartModel",
+    bart_learned,
     bart_names(LEARNED),
-    EMBEDDINGS,
-    SIZES,
-    bart,
-    LEARNED_KEYS,
-    harmless=HARMLESS,
-    neutral=ORDER,
     tokenizer="package",
 )
 # Its classes are those of the text's last end token, behind the decoder (Yin et al. 2019 ask them
@@ -33,8 +18,7 @@ BART = Family(
 BART_CLASSES = replace(
     BART,
     classes=("BartForSequenceClassification",),
-    defaults={**SIZES, "num_labels": 3},
-    without=("output_bias",),
+    defaults={**BART.defaults, "num_labels": 3},
     unused=("final_logits_bias",),
     classifier="classification_head",
 )

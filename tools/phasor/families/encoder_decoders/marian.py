@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from phasor.families.bart_like import EMBEDDINGS, HARMLESS, ORDER, SIZES, bart, bart_names
-from phasor.families.encoder_decoder import EncoderDecoder, Family
+from phasor.families.bart_like import bart_like, bart_names, bart_sinusoids
+from phasor.families.encoder_decoder import EncoderDecoder
 from phasor.format import descriptor as D
-from phasor.values import settings
 
 
 def _marian(m: EncoderDecoder) -> None:
-    bart(m)
+    bart_sinusoids(m)
     m.shared = m.config.flag("share_encoder_decoder_embeddings")
     vocabulary = m.config.get("decoder_vocab_size")
     if not m.shared and vocabulary is not None:
-        m.sides["target"]["vocabulary"] = m.config.whole("decoder_vocab_size", 1, D.MAX_VOCABULARY)
+        m.decoder.side["vocabulary"] = m.config.whole("decoder_vocab_size", 1, D.MAX_VOCABULARY)
 
 
-MARIAN = Family(
-    ("marian",),
-    ("MarianMTModel", "MarianModel"),
-    {
-        **bart_names("sinusoid embed_positions"),
-        "source.embedding": "model.encoder.embed_tokens.weight",
-        "target.embedding": "model.decoder.embed_tokens.weight",
-    },
-    EMBEDDINGS,
-    {**SIZES, "vocab_size": 58101, "share_encoder_decoder_embeddings": True},
+MARIAN = bart_like(
+    "marian",
+    "MarianMTModel MarianModel",
     _marian,
-    settings("""
-        position    "sinusoidal-halves"
-        norm_place  "after"
-        final_norm  false
-    """),
-    harmless=HARMLESS,
-    neutral=ORDER,
+    bart_names("sinusoid embed_positions\nembedding embed_tokens"),
+    {"vocab_size": 58101, "share_encoder_decoder_embeddings": True},
     tokenizer="marian",
 )

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from phasor.families.bart_like import (
-    BEFORE,
-    EMBEDDINGS,
-    HARMLESS,
-    LEARNED,
-    LEARNED_KEYS,
-    ORDER,
-    SIZES,
-    bart,
-    bart_names,
-)
-from phasor.families.encoder_decoder import Family
+from phasor.families.bart_like import LEARNED, bart_learned, bart_like, bart_names
 
-MBART = Family(
-    ("mbart",),
-    ("MBartForConditionalGeneration", "MBartModel"),
+MBART = bart_like(
+    "mbart",
+    "MBartForConditionalGeneration MBartModel",
+    bart_learned,
     bart_names(LEARNED + "final_norm layer_norm"),
-    EMBEDDINGS,
-    SIZES,
-    bart,
-    {**LEARNED_KEYS, **BEFORE},
-    harmless=HARMLESS,
-    neutral=ORDER,
     tokenizer="mbart",
 )

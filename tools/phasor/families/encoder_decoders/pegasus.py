@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from phasor.families.bart_like import BEFORE, EMBEDDINGS, HARMLESS, ORDER, SIZES, bart, bart_names
-from phasor.families.encoder_decoder import Family
+from phasor.families.bart_like import bart_like, bart_names, bart_sinusoids
 
-# Pegasus (Zhang et al. 2020)
-PEGASUS = Family(
-    ("pegasus",),
-    ("PegasusForConditionalGeneration", "PegasusModel"),
+PEGASUS = bart_like(
+    "pegasus",
+    "PegasusForConditionalGeneration PegasusModel",
+    bart_sinusoids,
     bart_names("sinusoid embed_positions\nfinal_norm layer_norm"),
-    EMBEDDINGS,
-    SIZES,
-    bart,
-    {"position": "sinusoidal-halves", **BEFORE},
-    harmless=HARMLESS,
-    neutral=ORDER,
     tokenizer="pegasus",
 )

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from phasor.families.bart_like import (
-    EMBEDDINGS,
-    HARMLESS,
-    LEARNED,
-    LEARNED_KEYS,
-    ORDER,
-    SIZES,
-    bart,
-    bart_names,
-)
-from phasor.families.encoder_decoder import Family
+from phasor.families.bart_like import LEARNED, bart_learned, bart_like, bart_names
 from phasor.values import settings
 
-# PLBART (Ahmad et al. 2021)
-PLBART = Family(
-    ("plbart",),
-    ("PLBartForConditionalGeneration", "PLBartModel"),
+PLBART = bart_like(
+    "plbart",
+    "PLBartForConditionalGeneration PLBartModel",
+    bart_learned,
     bart_names(LEARNED),
-    EMBEDDINGS,
-    settings(
-        """
+    settings("""
         vocab_size               50005
         d_model                  768
         encoder_ffn_dim          3072
@@ -32,12 +20,6 @@ PLBART = Family(
         decoder_layers           6
         decoder_attention_heads  12
         scale_embedding          true
-        """,
-        SIZES,
-    ),
-    bart,
-    LEARNED_KEYS,
-    harmless=HARMLESS,
-    neutral=ORDER,
+    """),
     tokenizer="plbart",
 )

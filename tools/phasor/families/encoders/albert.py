@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phasor.families.bert_like import SIZES, SPANS, TOKENS, choice
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -36,11 +37,12 @@ def _albert(e: Encoder) -> None:
         (int(i / (e.count / groups)), j) for i in range(e.count) for j in range(inner)
     ]  # as AlbertTransformer.forward
     sets = list(dict.fromkeys(order))
-    e.layers = [(0, sets.index(place)) for place in order]
+    e.per_layer, e.sets = [{} for _ in order], [sets.index(place) for place in order]
     e.places = [{"group": group, "inner": j} for group, j in sets]
 
 
 ALBERT = Family(
+    D.ENCODER,
     ("albert",),
     ("Albert",),
     "albert.",
@@ -63,17 +65,6 @@ ALBERT = Family(
         relative_keys   .attention.distance_embedding
         """,
     ),
-    {
-        "Model": Head(unused=("pooler.*", "predictions.*", "sop_classifier.*")),
-        "ForMaskedLM": _ALBERT_WORDS,
-        "ForPreTraining": _ALBERT_WORDS,
-        "ForSequenceClassification": Head(
-            D.CLASSES, D.FIRST, "albert.pooler", D.TANH, last="classifier"
-        ),
-        "ForTokenClassification": TOKENS,
-        "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": choice("albert.pooler"),
-    },
     settings(
         """
         vocab_size           30000
@@ -87,6 +78,17 @@ ALBERT = Family(
         """,
         SIZES,
     ),
+    _albert,
+    heads={
+        "Model": Head(unused=("pooler.*", "predictions.*", "sop_classifier.*")),
+        "ForMaskedLM": _ALBERT_WORDS,
+        "ForPreTraining": _ALBERT_WORDS,
+        "ForSequenceClassification": Head(
+            D.CLASSES, D.FIRST, "albert.pooler", D.TANH, last="classifier"
+        ),
+        "ForTokenClassification": TOKENS,
+        "ForQuestionAnswering": SPANS,
+        "ForMultipleChoice": choice("albert.pooler"),
+    },
     harmless=words("down_scale_factor gap_size net_structure_type num_memory_blocks"),
-    adapt=_albert,
 )

@@ -12,14 +12,15 @@ import math
 import numpy as np
 
 from phasor.families.bert_like import BERT_WORDS, SPANS, choice
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
 from phasor.families.model import BUFFER, single
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.values import settings, table, words
+from phasor.values import settings, words
 
 # The terms of a score beside q·k: of content and position, and of position and content.
 _TERMS = {"c2p": R.RELATIVE_KEYS, "p2c": R.RELATIVE_QUERIES}
@@ -187,6 +188,7 @@ _SIZES = settings("""
 """)
 _HARMLESS = words("pooler_dropout cls_dropout padding_idx pooler_hidden_act")
 DEBERTA = Family(
+    D.ENCODER,
     ("deberta",),
     ("Deberta",),
     "deberta.",
@@ -203,12 +205,13 @@ DEBERTA = Family(
         "q_bias": "encoder.layer.{layer}.attention.self.q_bias",
         "v_bias": "encoder.layer.{layer}.attention.self.v_bias",
     },
-    _HEADS,
     _SIZES,
+    _first,
+    heads=_HEADS,
     harmless=_HARMLESS,
-    adapt=_first,
 )
 DEBERTA_V2 = Family(
+    D.ENCODER,
     ("deberta-v2",),
     ("DebertaV2",),
     "deberta.",
@@ -225,10 +228,6 @@ DEBERTA_V2 = Family(
             """,
         ),
     },
-    {
-        **_HEADS,
-        "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(unused=_WORDS),
-    },
     settings(
         """
         vocab_size           128100
@@ -242,7 +241,11 @@ DEBERTA_V2 = Family(
         """,
         _SIZES,
     ),
+    _second,
+    heads={
+        **_HEADS,
+        "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(unused=_WORDS),
+    },
     # Of a convolution, which is refused by its size.
     harmless=(*_HARMLESS, "conv_act", "conv_groups"),
-    adapt=_second,
 )

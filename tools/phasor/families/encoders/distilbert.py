@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phasor.families.bert_like import SIZES, SPANS, TOKENS, choice
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -15,6 +16,7 @@ def _distilbert(e: Encoder) -> None:
 
 
 DISTILBERT = Family(
+    D.ENCODER,
     ("distilbert",),
     ("DistilBert",),
     "distilbert.",
@@ -34,7 +36,18 @@ DISTILBERT = Family(
         ffn_norm        .output_layer_norm
         """,
     ),
-    {
+    settings(
+        """
+        n_layers    6
+        n_heads     12
+        dim         768
+        hidden_dim  3072
+        activation  "gelu"
+        """,
+        SIZES,
+    ),
+    _distilbert,
+    heads={
         "Model": Head(unused=("vocab_transform.*", "vocab_layer_norm.*", "vocab_projector.*")),
         "ForMaskedLM": Head(
             D.LOGITS,
@@ -51,16 +64,6 @@ DISTILBERT = Family(
         "ForQuestionAnswering": SPANS,
         "ForMultipleChoice": choice("pre_classifier", D.RELU),
     },
-    settings(
-        """
-        n_layers    6
-        n_heads     12
-        dim         768
-        hidden_dim  3072
-        activation  "gelu"
-        """,
-        SIZES,
-    ),
     fields=table("""
         hidden_size          dim
         num_hidden_layers    n_layers
@@ -73,6 +76,5 @@ DISTILBERT = Family(
         sinusoidal_pos_embds dropout attention_dropout qa_dropout seq_classif_dropout
         tie_weights_
     """),
-    adapt=_distilbert,
     wordpiece=True,
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phasor.families.bert_like import BERT_NAMES, SIZES, SPANS, TOKENS, bert, choice
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.format import descriptor as D
 from phasor.values import settings, words
@@ -19,11 +20,23 @@ def _electra(e: Encoder) -> None:
 
 _SUMMARY = "sequence_summary.summary"
 ELECTRA = Family(
+    D.ENCODER,
     ("electra",),
     ("Electra",),
     "electra.",
     {**BERT_NAMES, "projection": "embeddings_project.weight"},
-    {
+    settings(
+        """
+        hidden_size          256
+        embedding_size       128
+        num_attention_heads  4
+        intermediate_size    1024
+        summary_activation   "gelu"
+        """,
+        SIZES,
+    ),
+    _electra,
+    heads={
         "Model": Head(
             unused=("generator_predictions.*", "generator_lm_head.*", "discriminator_predictions.*")
         ),
@@ -50,17 +63,6 @@ ELECTRA = Family(
         "ForQuestionAnswering": SPANS,
         "ForMultipleChoice": choice(_SUMMARY, "summary_activation"),
     },
-    settings(
-        """
-        hidden_size          256
-        embedding_size       128
-        num_attention_heads  4
-        intermediate_size    1024
-        summary_activation   "gelu"
-        """,
-        SIZES,
-    ),
     harmless=words("summary_type summary_use_proj summary_activation summary_last_dropout"),
-    adapt=_electra,
     wordpiece=True,
 )

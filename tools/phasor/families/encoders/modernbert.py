@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phasor.families.bert_like import SPANS, choice
-from phasor.families.encoder import Encoder, Family, float32_frequencies
+from phasor.families.encoder import Encoder, float32_frequencies
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import (
     FULL,
@@ -17,7 +18,7 @@ from phasor.families.hf_config import (
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.values import settings, table, words
+from phasor.values import settings, words
 
 
 def _modernbert_types(e: Encoder) -> list[str]:
@@ -51,6 +52,8 @@ def _modernbert(e: Encoder) -> None:
             "num_attention_heads", f"a head of {width} values cannot be rotated in halves"
         )
     norm_biases = int(c.flag("norm_bias"))
+    if not norm_biases:
+        e.bias_free = frozenset(("embedding_norm", "final_norm", "head_norm"))
     e.stack.update(position=0, final_norm=D.LAYER_NORM, final_norm_eps=eps)
     kind.update(
         norm_place=D.BEFORE,
@@ -65,16 +68,12 @@ def _modernbert(e: Encoder) -> None:
     window = {"window": 2 * (c.whole("local_attention") // 2) + 1}
     one = c.get("local_rope_theta") is None and c.get("rope_parameters") is None
     local = theta if one else _modernbert_theta(c, SLIDING, "local_rope_theta")
-    thetas = {FULL: theta, SLIDING: local}
-    order = [(i == 0, name) for i, name in enumerate(_modernbert_types(e))]
-    kinds = list(dict.fromkeys(order))
-    e.kinds = [
-        {**kind, **({"attention_norm": 0} if first else {}), **(window if name == SLIDING else {})}
-        for first, name in kinds
-    ]
-    e.layers = [(kinds.index(name), i) for i, name in enumerate(order)]
-    for i, (_, name) in enumerate(kinds):
-        e.values[R.KINDS << 24 | i << 8 | R.ROTARY] = float32_frequencies(width, thetas[name])
+    rates = {FULL: theta, SLIDING: local}
+    rates = {name: float32_frequencies(width, base) for name, base in rates.items()}
+    for own, name in zip(e.per_layer, _modernbert_types(e)):
+        own.update(window if name == SLIDING else {})
+        own["tables"] = {R.ROTARY: rates[name]}
+    e.per_layer[0]["attention_norm"] = 0
     pooling = c.choice("classifier_pooling", {"cls": D.FIRST, "mean": D.MEAN})
     if e.head.pooling:
         e.head = e.head._replace(pooling=pooling)
@@ -90,6 +89,7 @@ _MODERNBERT_HEAD = {
     "norm": "head.norm",
 }
 MODERNBERT = Family(
+    D.ENCODER,
     ("modernbert",),
     ("ModernBert",),
     "model.",
@@ -108,18 +108,6 @@ MODERNBERT = Family(
         ffn_norm        .mlp_norm
         """,
     ),
-    {
-        "Model": Head(unused=("head.*", "decoder.*")),
-        "ForMaskedLM": Head(D.LOGITS, last="decoder", biases=("decoder.bias",), **_MODERNBERT_HEAD),
-        "ForSequenceClassification": Head(
-            D.CLASSES, D.FIRST, last="classifier", **_MODERNBERT_HEAD
-        ),
-        "ForTokenClassification": Head(
-            D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
-        ),
-        "ForQuestionAnswering": SPANS._replace(last="classifier", **_MODERNBERT_HEAD),
-        "ForMultipleChoice": choice("")._replace(**_MODERNBERT_HEAD),
-    },
     settings("""
         vocab_size                  50368
         pad_token_id                50283
@@ -142,6 +130,19 @@ MODERNBERT = Family(
         classifier_bias             false
         classifier_activation       "gelu"
     """),
+    _modernbert,
+    heads={
+        "Model": Head(unused=("head.*", "decoder.*")),
+        "ForMaskedLM": Head(D.LOGITS, last="decoder", biases=("decoder.bias",), **_MODERNBERT_HEAD),
+        "ForSequenceClassification": Head(
+            D.CLASSES, D.FIRST, last="classifier", **_MODERNBERT_HEAD
+        ),
+        "ForTokenClassification": Head(
+            D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
+        ),
+        "ForQuestionAnswering": SPANS._replace(last="classifier", **_MODERNBERT_HEAD),
+        "ForMultipleChoice": choice("")._replace(**_MODERNBERT_HEAD),
+    },
     fields={"layer_norm_eps": "norm_eps", "hidden_act": "hidden_activation"},
     harmless=words("""
         initializer_cutoff_factor attention_dropout embedding_dropout mlp_dropout
@@ -149,5 +150,4 @@ MODERNBERT = Family(
         repad_logits_with_grad decoder_bias classifier_bias classifier_activation layer_norm_eps
         position_embedding_type
     """),
-    adapt=_modernbert,
 )

@@ -13,12 +13,12 @@ from phasor.families.bert_like import (
     TOKENS,
     choice,
 )
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.positions import t5_buckets
-from phasor.values import table
 
 _MPNET_BUCKETS, _MPNET_DISTANCE = 32, 128  # of the code; config.json may only repeat the first
 
@@ -37,10 +37,11 @@ def _mpnet(e: Encoder) -> None:
         _MPNET_DISTANCE,
         two_sided=True,
     )
-    e.values[R.KINDS << 24 | R.T5_BIAS] = np.ascontiguousarray(table[buckets].T)
+    e.kind["tables"] = {R.T5_BIAS: np.ascontiguousarray(table[buckets].T)}
 
 
 MPNET = Family(
+    D.ENCODER,
     ("mpnet",),
     ("MPNet",),
     "mpnet.",
@@ -60,7 +61,9 @@ MPNET = Family(
         ffn_norm        .output.LayerNorm
         """,
     ),
-    {
+    {**SIZES, "vocab_size": 30527, "pad_token_id": 1},
+    _mpnet,
+    heads={
         "Model": BARE,
         "ForMaskedLM": ROBERTA_WORDS,
         "ForSequenceClassification": ROBERTA_CLASSES,
@@ -68,7 +71,5 @@ MPNET = Family(
         "ForQuestionAnswering": SPANS,
         "ForMultipleChoice": choice("mpnet.pooler.dense"),
     },
-    {**SIZES, "vocab_size": 30527, "pad_token_id": 1},
-    adapt=_mpnet,
     wordpiece=True,
 )

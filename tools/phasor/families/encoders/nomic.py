@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phasor.families.bert_like import BARE, POOLER
-from phasor.families.encoder import Encoder, Family, float32_frequencies
+from phasor.families.encoder import Encoder, float32_frequencies
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -59,9 +60,8 @@ def _nomic(e: Encoder) -> None:
         position=D.ROTARY_INTERLEAVED if c.flag("rotary_emb_interleaved") else D.ROTARY_HALVES,
         rotary_width=int(rotated),
     )
-    e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(
-        int(rotated), c.number("rotary_emb_base", 1)
-    )
+    rates = float32_frequencies(int(rotated), c.number("rotary_emb_base", 1))
+    kind["tables"] = {R.ROTARY: rates}
     if (
         c.get("rotary_scaling_factor") is not None
     ):  # the frequencies change with the length, from here on
@@ -79,6 +79,7 @@ def _nomic(e: Encoder) -> None:
 
 
 NOMIC = Family(
+    D.ENCODER,
     ("nomic_bert",),
     ("NomicBert",),
     "bert.",
@@ -95,18 +96,6 @@ NOMIC = Family(
         ffn_norm        .norm2
         """,
     ),
-    {
-        "Model": BARE,
-        "ForPreTraining": Head(
-            D.LOGITS,
-            dense="cls.predictions.transform.dense",
-            activation=D.SILU,
-            norm="cls.predictions.transform.layer_norm",
-            last="cls.predictions.decoder",
-            biases=("cls.predictions.decoder.bias",),
-            unused=POOLER,
-        ),
-    },
     settings("""
         type_vocab_size          2
         layer_norm_epsilon       1e-5
@@ -119,6 +108,19 @@ NOMIC = Family(
         mlp_fc2_bias             true
         max_trained_positions    2048
     """),
+    _nomic,
+    heads={
+        "Model": BARE,
+        "ForPreTraining": Head(
+            D.LOGITS,
+            dense="cls.predictions.transform.dense",
+            activation=D.SILU,
+            norm="cls.predictions.transform.layer_norm",
+            last="cls.predictions.decoder",
+            biases=("cls.predictions.decoder.bias",),
+            unused=POOLER,
+        ),
+    },
     fields=table("""
         hidden_size              n_embd
         num_hidden_layers        n_layer
@@ -135,7 +137,6 @@ NOMIC = Family(
         last_layer_subset add_pooling_layer ffn_div expand
     """),
     unused=("encoder.layers.*.attn.rotary_emb.inv_freq",),
-    adapt=_nomic,
     activations=_NOMIC_ACTIVATIONS,
     wordpiece=True,
     custom_code=True,

@@ -13,7 +13,8 @@ from phasor.families.bert_like import (
     bert,
     choice,
 )
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.format import descriptor as D
 
 
@@ -24,11 +25,14 @@ def _roberta(e: Encoder) -> None:
 
 
 ROBERTA = Family(
+    D.ENCODER,
     ("roberta", "xlm-roberta", "camembert"),
     ("Roberta", "XLMRoberta", "Camembert"),
     "roberta.",
     BERT_NAMES,
-    {
+    {**SIZES, "pad_token_id": 1},
+    _roberta,
+    heads={
         "Model": BARE,
         "ForMaskedLM": ROBERTA_WORDS,
         "ForSequenceClassification": ROBERTA_CLASSES,
@@ -36,6 +40,4 @@ ROBERTA = Family(
         "ForQuestionAnswering": SPANS,
         "ForMultipleChoice": choice("roberta.pooler.dense"),
     },
-    {**SIZES, "pad_token_id": 1},
-    adapt=_roberta,
 )

@@ -6,12 +6,12 @@ import numpy as np
 
 from phasor.errors import PhasorError
 from phasor.families.bert_like import BARE, BERT_NAMES, BERT_WORDS, SIZES, SPANS, TOKENS, choice
-from phasor.families.encoder import Encoder, Family
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.positions import inverse_frequencies
-from phasor.values import table
 
 _ROFORMER_TOLERANCE = 1e-6  # of a sine that was rounded to float32
 
@@ -28,7 +28,7 @@ def _roformer(e: Encoder) -> None:
     e.stack["position"] = 0
     e.kind.update(position=D.ROTARY_INTERLEAVED, rotary_width=width)
     rates = inverse_frequencies(width, 10000.0)
-    e.values[R.KINDS << 24 | R.ROTARY] = rates
+    e.kind["tables"] = {R.ROTARY: rates}
     name = e.trunk + "encoder.embed_positions.weight"
     if name in e.checkpoint:
         table = e.load(name, "sines and cosines", (e.stack["max_positions"], width))
@@ -43,11 +43,14 @@ def _roformer(e: Encoder) -> None:
 
 
 ROFORMER = Family(
+    D.ENCODER,
     ("roformer",),
     ("RoFormer",),
     "roformer.",
     {**BERT_NAMES, "projection": "embeddings_project.weight"},
-    {
+    {**SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
+    _roformer,
+    heads={
         "Model": BARE,
         "ForMaskedLM": BERT_WORDS,
         "ForSequenceClassification": Head(
@@ -58,8 +61,6 @@ ROFORMER = Family(
         # Its code looks at the last position, whatever its comment says.
         "ForMultipleChoice": choice("")._replace(pooling=D.LAST, activation=0),
     },
-    {**SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
     harmless=("embedding_size",),
-    adapt=_roformer,
     tokenizer_code="RoFormer splits Chinese into words with a dictionary first",
 )

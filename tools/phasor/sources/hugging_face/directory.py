@@ -18,12 +18,17 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
-from phasor.families import decoder, encoder_decoder, generation, joined
+from phasor.families import (
+    decoders,
+    encoder_decoder,
+    encoder_decoders,
+    encoders,
+    generation,
+    joined,
+)
 from phasor.families.decoder import Decoder
-from phasor.families.decoders import FAMILIES as DECODERS
-from phasor.families.encoder import Encoder, Family
-from phasor.families.encoder_decoders import FAMILIES as TRANSLATORS
-from phasor.families.encoders import FAMILIES as ENCODERS
+from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.model import Model
@@ -35,7 +40,10 @@ from phasor.sources.lora import adapter as lora
 from phasor.sources.sentence_transformers import embedder, late, static
 from phasor.sources.sentence_transformers import modules as sentence
 
-_EVERY = ENCODERS + DECODERS + TRANSLATORS + (joined.FAMILY,)
+FAMILIES = (
+    *(family for family in encoders.FAMILIES if not family.half),
+    *(*decoders.FAMILIES, *encoder_decoders.FAMILIES, joined.FAMILY),
+)
 _SHOWN = 24  # families in a message
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.
@@ -63,7 +71,7 @@ class Directory(NamedTuple):
 
     model: Model
     folder: Path  # where the tokenizer's files are
-    family: Family | decoder.Family | encoder_decoder.Family
+    family: Family
     late: late.Late | None = None
     lowercase: bool = False  # texts become lower case
 
@@ -137,20 +145,20 @@ def _read(
         return Directory(model, path, joined.ALONE)
     family = _family(where, values, modules is not None and not modules.own_class)
     config = Config(where, values, family.defaults, family.newer)
-    if modules and isinstance(family, encoder_decoder.Family):
+    if modules and family.stack == D.ENCODER_DECODER:
         raise PhasorError(
             f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not built;"
             " without this file the directory is an encoder-decoder"
         )
-    if modules and modules.late and not isinstance(family, Family):
+    if modules and modules.late and family.stack != D.ENCODER:
         raise PhasorError(f"{where}: late interaction of a decoder is not built")
-    if isinstance(family, decoder.Family):
+    if family.stack == D.DECODER:
         return _read_decoder(path, config, family, opened, changes, modules)
     if changes.rank is not None:
         raise PhasorError("--rank-template: goes with a decoder, whose logits it looks at")
     if changes.context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
-    if isinstance(family, encoder_decoder.Family):
+    if family.stack == D.ENCODER_DECODER:
         return _read_encoder_decoder(path, config, family, opened(path), changes.lora)
     checkpoint = _modern(opened(folder))
     if changes.lora is not None:
@@ -169,23 +177,21 @@ def _read(
     return Directory(model, folder, family, found)
 
 
-def _check_class(
-    config: Config, family: decoder.Family | encoder_decoder.Family, more: Sequence[str] = ()
-) -> None:
+def _check_class(config: Config, family: Family, more: Sequence[str] = ()) -> None:
     """more: ends of names that are classes too."""
     names = config.get("architectures")
     classes = [*family.classes]
     classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + end for c in classes for end in more]
     if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:
-        kin = [f for f in _EVERY if f is not family and set(f.types) & set(family.types)]
+        kin = [f for f in FAMILIES if f is not family and set(f.types) & set(family.types)]
         classes += [name for other in kin for name in _class_names(other)]
         raise config.error(
             "architectures", f"{shown(names)} is not built; there is {', '.join(classes)}"
         )
 
 
-def _class_names(family: Family | decoder.Family | encoder_decoder.Family) -> list[str]:
-    if isinstance(family, Family):
+def _class_names(family: Family) -> list[str]:
+    if family.stack == D.ENCODER:
         return [family.classes[0] + end for end in family.heads]
     return [*family.classes]
 
@@ -193,7 +199,7 @@ def _class_names(family: Family | decoder.Family | encoder_decoder.Family) -> li
 def _read_encoder_decoder(
     path: Path,
     config: Config,
-    family: encoder_decoder.Family,
+    family: Family,
     checkpoint: Checkpoint,
     lora_folder: Path | None,
 ) -> Directory:
@@ -211,7 +217,7 @@ def _read_encoder_decoder(
 def _read_decoder(
     path: Path,
     config: Config,
-    family: decoder.Family,
+    family: Family,
     opened: Opener,
     changes: Changes,
     modules: sentence.Modules | None,
@@ -259,7 +265,7 @@ def _read_decoder(
     return Directory(embedder.build(made, name, checkpoint, head, causal=causal), folder, family)
 
 
-def _check_code(config: Config, family: decoder.Family, head: Head | None) -> bool:
+def _check_code(config: Config, family: Family, head: Head | None) -> bool:
     """Whether a decoder's directory brings code of its own (auto_map), of which none is run. What
     gives logits of next tokens is taken for the library's class where it is called so; a vector or
     classes are not, for the code may let a position see those behind it (GTE-Qwen2)."""
@@ -297,20 +303,18 @@ def _padding(config: Config, vocabulary: int) -> int | None:
     return pad if 0 <= pad < vocabulary else None
 
 
-def _family(
-    where: Path, values: dict[str, Any], vector: bool = False
-) -> Family | decoder.Family | encoder_decoder.Family:
+def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family:
     """The family of a model type; of several that have it, the one of the class, or of the encoder
     where the model gives a vector."""
     kind, names = values.get("model_type"), values.get("architectures")
     refuse(where, values)
-    found = [family for family in _EVERY if kind in family.types]
+    found = [family for family in FAMILIES if kind in family.types]
     if not found and "_class_name" in values:
         raise PhasorError(f"{where}: is a part of a pipeline of diffusers: not a model of text")
     if not found:
-        raise PhasorError(f"{where}: model_type: {_not_built(kind, _EVERY)}")
+        raise PhasorError(f"{where}: model_type: {_not_built(kind, FAMILIES)}")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
-    own = [f for f in found if name.startswith(f.classes) or (vector and isinstance(f, Family))]
+    own = [f for f in found if name.startswith(f.classes) or (vector and f.stack == D.ENCODER)]
     return own[0] if own else found[-1]
 
 

@@ -10,7 +10,6 @@ from typing import Any, Iterator, Sequence
 
 from phasor import mistaken
 from phasor.errors import PhasorError, printable, shown
-from phasor.families import decoder, encoder_decoder
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
 from phasor.files import read_bytes, read_json, read_start
@@ -67,7 +66,7 @@ def sections(
 ) -> dict[int, bytes]:
     """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of
     pairs goes into the descriptor."""
-    if isinstance(source.family, encoder_decoder.Family):
+    if source.family.stack == D.ENCODER_DECODER:
         return _translator_tokenizers(source, given, languages)
     for flag, name in zip(("--source-lang", "--target-lang"), languages):
         if name:
@@ -246,7 +245,7 @@ def _check(source: Directory, path: Path) -> None:
 def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
     """(the classes that read this file in a way that is built, whether the architecture's own
     is one of them)."""
-    if not isinstance(source.family, decoder.Family):
+    if source.family.stack != D.DECODER:
         if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
             return set(tokenizer_json.FAIRSEQ_CLASSES), False
         own = path.suffix in (".txt", ".json") and source.family.wordpiece
@@ -318,7 +317,7 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
     )
     if source.model.descriptor["model"]["stack"] == D.ENCODER:
         tokenizer_json.check_cut(info)
-    if isinstance(source.family, decoder.Family):
+    if source.family.stack == D.DECODER:
         _describe_text(source, side, info, section)
         return
     segments = source.model.descriptor["encoder"]["segments"]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from phasor.checkpoints.checkpoint import open_checkpoint
-from phasor.families.encoder import Family
+from phasor.families.family import Family
 from phasor.families.model import NO_BLOCK, Model, Part, described, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 
-FAMILY = Family(("static",), (), "", {}, {}, {})
+FAMILY = Family(D.ENCODER, ("static",), (), "", {}, {})
 _NAMES = ("embedding.weight", "embeddings")  # sentence-transformers', model2vec's
 _MOST_VALUES = 1 << 29  # of a table that a mapping makes
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from phasor import positions
 from phasor.errors import PhasorError
+from phasor.families import sinusoids
 from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.reference.functions import sinusoid
 from phasor.sources.state_dict.description import CHOICES
 from phasor.sources.state_dict.tensors import Tensors
 
 SIDES = {"encoder": "source", "decoder": "target"}
-_MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
-_SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
 class Positions(Tensors):
@@ -169,47 +165,20 @@ class Positions(Tensors):
             out["max_positions"] = s["max_positions"] or rows
         if out["position"] not in (D.INTERLEAVED, D.HALVES):
             return
-        candidates = _inverse_frequencies(out["width"], s["position_base"])
-        stack_id = R.SOURCE if stack == "encoder" else R.TARGET
-        chosen = candidates[0]
+        own = None
         if self.has(f"{side}.sinusoid"):
-            table = self.own_table(f"{side}.sinusoid", out["width"], s)
-            differences = [
-                float(np.abs(table - _sinusoid(c, len(table), out["position"])).max())
-                for c in candidates
-            ]
-            best = int(np.argmin(differences))
-            chosen = candidates[best]
-            if differences[best] > _SINUSOID_TOLERANCE:
-                self.notes.append(
-                    f"{stack}: the model's own table of positions differs from the sinusoid by "
-                    f"{differences[best]:.3g}: stored as it is, as {len(table)} learned positions"
-                )
-                out.update(position=D.LEARNED, max_positions=len(table))
-                self.values[R.key_of(stack_id, 0, R.POSITIONS)] = table
-                return
-            self.notes.append(
-                f"{stack}: the model's own table of positions is the sinusoid within "
-                f"{differences[best]:.3g}"
-            )
-        if s["position_offset"] and not self.has(f"{side}.sinusoid"):
-            self.values[R.key_of(stack_id, 0, R.POSITIONS)] = self.later_positions(stack, out)
-            out["position"] = D.LEARNED
-            return
-        self.values[R.key_of(stack_id, 0, R.SINUSOID)] = chosen
-
-    def later_positions(self, stack: str, out: dict) -> np.ndarray:
-        """(positions, D) of sinusoids whose positions do not begin at 0: the format has those that
-        do, so they are kept as a table."""
-        s, most = self.description.stacks[stack], out.get("max_positions", 0)
-        if not 0 < most * out["width"] <= _MOST_POSITIONS:
-            raise PhasorError(
-                f"{stack}: position_offset {s['position_offset']} of sinusoids: they are kept as a"
-                f" table, max_positions of 1 to {_MOST_POSITIONS // out['width']} says how long"
-            )
-        rates = positions.inverse_frequencies(out["width"], s["position_base"])
-        places = np.arange(most) + s["position_offset"]
-        return sinusoid(rates, places, out["position"]).astype(np.float32)
+            own = self.own_table(f"{side}.sinusoid", out["width"], s)
+        most, how = out.get("max_positions", 0), (s["position_base"], s["position_offset"])
+        try:
+            made = sinusoids.added(own, out["width"], out["position"], *how, most)
+        except PhasorError as error:
+            raise PhasorError(f"{stack}: {error}") from error
+        out["position"] = made.position
+        if made.role == R.POSITIONS:
+            out["max_positions"] = len(made.values)
+        self.notes += [f"{stack}: {made.note}"] * bool(made.note)
+        stack_id = R.SOURCE if stack == "encoder" else R.TARGET
+        self.values[R.key_of(stack_id, 0, made.role)] = made.values
 
     def limit(self, d: dict, stack: str) -> None:
         """A table of unclipped distances ends: so does a sequence."""
@@ -224,34 +193,7 @@ class Positions(Tensors):
     def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
         """The model's table (positions, D), of the positions that it may use."""
         table = self.load(name := self.name(part))
-        table = table.reshape([n for n in table.shape if n != 1] or [1])
-        if table.ndim == 1 and width == table.size:
-            table = table[None]
-        if table.ndim != 2 or table.shape[1] != width:
-            what = f"shape {self.checkpoint.shape(name)}, expected positions x {width}"
-            raise self.misshapen(part, name, what)
-        table = table[s["position_offset"] :]
-        if len(table) < max(s["max_positions"], 1):
-            raise PhasorError(
-                f"{self.checkpoint.path}: {name} ({part}) has {len(table)} positions, "
-                f"max_positions is {s['max_positions']}"
-            )
-        return table[: s["max_positions"] or len(table)]
-
-
-def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
-    """base^(−2i/D) in float64; and as published code has it in float32, by exp and by pow, which
-    differ in the last bits."""
-    even = np.arange(0, width, 2).astype(np.float32)
-    exponents = (even * np.float32(-math.log(base) / width)).astype(np.float64)
-    by_exp = np.exp(exponents).astype(np.float32)
-    by_pow = np.float32(1) / positions.float32_powers(base, even / np.float32(width))
-    return [
-        positions.inverse_frequencies(width, base),
-        by_exp.astype(np.float64),
-        by_pow.astype(np.float64),
-    ]
-
-
-def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
-    return sinusoid(inv_freq, np.arange(count), layout)
+        try:
+            return sinusoids.own_rows(table, width, s["position_offset"], s["max_positions"])
+        except PhasorError as error:
+            raise self.misshapen(part, name, str(error)) from error
