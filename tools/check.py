@@ -65,8 +65,15 @@ ROOMS = {
     "runtime": {"format", "kernels", "text", "model"},
     "decode": {"format", "kernels", "text", "model", "runtime"},
     "api": {"format", "kernels", "text", "text/chat", "quantize", "model", "runtime", "decode"},
-    "cli": set(),
+    "cli/host": set(),
+    "cli/io": {"cli/host"},
+    "cli/options": {"cli/host", "cli/io"},
+    "cli/engine": {"cli/host", "cli/io", "cli/options"},
+    "cli/generation": {"cli/host", "cli/io", "cli/options", "cli/engine"},
+    "cli/encoding": {"cli/host", "cli/io", "cli/options", "cli/engine"},
 }
+PROGRAM_ROOMS = {room for room in ROOMS if room.startswith("cli/")}
+ROOMS |= {"cli/commands": PROGRAM_ROOMS, "cli": {"cli/commands"} | PROGRAM_ROOMS}
 PUBLIC = {"phasor.h", "phasor.hpp"}
 TOP_LEVEL = set(
     "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
@@ -133,8 +140,12 @@ def core_files():
     return sorted(
         p
         for p in SRC.rglob("*")
-        if p.suffix in (".h", ".hpp", ".cpp", ".inc") and room_of(p) != "cli"
+        if p.suffix in (".h", ".hpp", ".cpp", ".inc") and not in_program(room_of(p))
     )
+
+
+def in_program(room):
+    return room.split("/")[0] == "cli"
 
 
 def room_of(path):
@@ -205,11 +216,10 @@ def check_rooms(_):
                     problems.append(f"{where} includes {name}: {room} may not know it")
                 continue
             other = room_of(target)
-            if room == "cli":
-                if other != "cli":
-                    problems.append(
-                        f"{where} includes {name}: the program uses only the public header"
-                    )
+            if in_program(room) and not in_program(other):
+                problems.append(
+                    f"{where} includes {name}: the program uses only the public header"
+                )
             elif other != "" and other != room and other not in ROOMS[room]:
                 problems.append(f"{where} includes {name}: {room or 'src/'} may not know {other}")
     return problems_to(problems, f"{count} files")

@@ -13,16 +13,14 @@ struct AnswerOptions : EncoderOptions {
   Number max_answer{"--max-answer N", "an answer has at most N tokens (15)", 1, kMost, 15};
   Switch null_answer{"--null", "\"no answer\" is one too (SQuAD 2.0): an empty text"};
   FlagGroups flags() {
-    return {{"Input", {&truncate}}, output({&max_answer, &null_answer, &top}), memory()};
+    return {group("Input", truncate), output(max_answer, null_answer, top), memory()};
   }
 };
 
-// The question, which is --prompt-text with a tab behind it, and each text.
 class Answer final : public Encoder {
  public:
-  explicit Answer(const AnswerOptions& options) : Encoder(options), own_(options) {
-    tab_ = strlen(options.prompt_text) - 1;
-  }
+  Answer(const AnswerOptions& options, const char* query)
+      : Encoder(options, query), own_(options) {}
 
  private:
   const char* refusal() const override {
@@ -106,7 +104,7 @@ class Answer final : public Encoder {
 };
 
 int answer(const AnswerOptions& options) {
-  return run_pairs<Answer>(options, "answer: expected a question (phasor answer --help)");
+  return run_query<Answer>(options, "answer: expected a question (phasor answer --help)");
 }
 
 }  // namespace
@@ -115,6 +113,6 @@ const Command answer_command = command<AnswerOptions, answer>(
     "answer", "MODEL QUESTION [TEXT...]", "the stretch of a text that answers a question",
     "In each TEXT, or each line of standard input, the model marks where the answer begins and "
     "ends: score, first character, the one behind the\nlast, text; an empty line after each text.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

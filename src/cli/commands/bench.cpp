@@ -4,8 +4,6 @@
 // its first token.
 #include <string.h>
 
-#include <algorithm>
-
 #include "../engine/engine.h"
 #include "../host/machine.h"
 #include "../io/json.h"
@@ -19,9 +17,9 @@ struct BenchOptions : CommandLine, OpenOptions, MemoryOptions {
   Number length{"--length N", "tokens of the prompt (32)"};
   Number reps{"--reps N", "repetitions, of which the median counts (5)", 1, 10000, 5};
   FlagGroups flags() {
-    return {{"What is measured", {&ids, &source, &length, &n, &beam, &reps}},
-            {"Output", {&json, &quiet}},
-            {"Memory and speed", {&context, &cache, &threads, &chunk, &isa, &load, &check}}};
+    return {group("What is measured", ids, source, length, n, beam, reps),
+            group("Output", json, quiet),
+            group("Memory and speed", context, cache, threads, chunk, isa, load, check)};
   }
 };
 
@@ -68,8 +66,7 @@ double median(vector<double> v) {
 
 TokenIds some_ids(uint32_t count, uint32_t vocabulary) {
   TokenIds ids(count);
-  for (uint32_t i = 0; i < count; ++i)
-    ids[i] = static_cast<uint32_t>((uint64_t(i) * 7919 + 17) % vocabulary);
+  for (uint32_t i = 0; i < count; ++i) ids[i] = uint32_t((uint64_t(i) * 7919 + 17) % vocabulary);
   return ids;
 }
 
@@ -176,7 +173,7 @@ double cache_share(const Engine& e) {
     const char* name = nullptr;
     uint64_t bytes = 0;
     for (uint32_t i = 0; phasor_session_part(e.model, &limits, i, &name, &bytes) == PHASOR_OK; ++i)
-      if (strcmp(name, "decoder keys and values") == 0) return static_cast<double>(bytes);
+      if (strcmp(name, "decoder keys and values") == 0) return double(bytes);
     return 1.0;
   };
   return cache(e.limits.cache_type) / cache(PHASOR_CACHE_F32);
@@ -194,11 +191,11 @@ void count_work(const Engine& e, Report* r) {
   const auto at = [&](uint32_t position) {
     auto cost = sized<phasor_cost>();
     (void)phasor_model_cost(e.model, encode.tokens, position, &cost);
-    return Work{static_cast<double>(cost.encode_bytes), static_cast<double>(cost.encode_macs),
-                static_cast<double>(cost.step_bytes), static_cast<double>(cost.step_macs)};
+    return Work{double(cost.encode_bytes), double(cost.encode_macs), double(cost.step_bytes),
+                double(cost.step_macs)};
   };
   const auto chunks = [&](uint32_t tokens) {
-    return static_cast<double>((tokens + e.limits.chunk - 1) / e.limits.chunk);
+    return double((tokens + e.limits.chunk - 1) / e.limits.chunk);
   };
   const Work first = at(0);
   encode.bytes = first.encode_bytes * chunks(encode.tokens);
@@ -209,8 +206,8 @@ void count_work(const Engine& e, Report* r) {
   const double cache = cache_share(e);
   const phasor_tensor output = output_matrix(e);
   prefill.bytes = first.step_bytes * chunks(prefill.tokens) -
-                  static_cast<double>(output.bytes) * (chunks(prefill.tokens) - 1);
-  prefill.macs = -static_cast<double>(output.rows * output.cols) * (prefill.tokens - 1);
+                  double(output.bytes) * (chunks(prefill.tokens) - 1);
+  prefill.macs = -double(output.rows * output.cols) * (prefill.tokens - 1);
   for (uint32_t position = 0; position < prefill.tokens; ++position)
     prefill.macs += at(position).step_macs;
   const auto add_step = [&](Phase* phase, uint32_t position, double sequences) {
@@ -228,8 +225,8 @@ void count_work(const Engine& e, Report* r) {
 // At one thread, at all processors, and last at the threads of the run; each number once.
 void measure_machine(const Engine& e, Report* r) {
   const Phase& work = r->phases[e.has_target() ? kDecode : kEncode];
-  const size_t block = std::min(
-      beyond_caches(), static_cast<size_t>(work.bytes / (e.has_target() ? work.tokens : 1)));
+  const size_t block =
+      min(beyond_caches(), size_t(work.bytes / (e.has_target() ? work.tokens : 1)));
   TokenIds counts = {1, processors()};
   counts.erase(std::remove(counts.begin(), counts.end(), e.limits.threads), counts.end());
   counts.push_back(e.limits.threads);
@@ -251,7 +248,7 @@ void measure_machine(const Engine& e, Report* r) {
 void measure_start(const BenchOptions& o, uint32_t stack, Report* r) {
   const bool encoder = stack == PHASOR_ENCODER;
   vector<string> words = {encoder ? "embed" : "run", o.model, "--ids", "0", "--quiet", "--threads",
-                          std::to_string(o.threads)};
+                          to_string(o.threads)};
   if (encoder)
     words.insert(words.end(), {"--pooling", "mean"});
   else
@@ -400,7 +397,7 @@ int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* li
                         listed ? "--ids" : "--length", prompt, most);
     steps = at_most(o.n != 0 ? o.n : kDefaultTokens, most == 0 ? 0 : most - prompt);
   }
-  (void)phasor_limits_for(e.model, source, o.context != 0 ? o.context : prompt + steps, limits);
+  *limits = e.limits_for(source, o.context != 0 ? o.context : prompt + steps);
   limits->threads = o.threads;
   limits->cache_type = o.cache;
   greedy_room(limits, 1);
@@ -413,7 +410,7 @@ int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* li
 int bench(const BenchOptions& o) {
   Report r;
   if (o.ids.from_input) return usage_error("--ids -: bench expected a list of ids");
-  auto limits = sized<phasor_limits>();
+  phasor_limits limits{};
   uint32_t stack = 0;
   {
     Engine probe;  // what is wrong is said before anything is measured
@@ -441,7 +438,6 @@ const Command bench_command = command<BenchOptions, bench>(
     "encoder, prefill and decode: tokens/s, their share of what this machine can do, memory, "
     "start-up",
     "Measures this machine's read bandwidth and peak arithmetic itself; asks the system to forget "
-    "the file's pages, for a cold start.",
-    Takes::nothing);
+    "the file's pages, for a cold start.");
 
 }  // namespace cli

@@ -3,8 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "../generation/sampling.h"
 #include "../io/json.h"
 #include "commands.h"
@@ -18,10 +16,8 @@ struct ChatOptions : CommandLine, OpenOptions, MemoryOptions, SamplingOptions {
   Switch print_prompt{"--print-prompt",
                       "the text that the template makes of the conversation, on standard error"};
   FlagGroups flags() {
-    return {{"Conversation", {&system, &greedy, &print_prompt}},
-            {"Output", {&n, &json, &quiet}},
-            choosing(),
-            {"Memory and speed", {&context, &threads, &isa, &load, &check}}};
+    return {group("Conversation", system, greedy, print_prompt), group("Output", n, json, quiet),
+            choosing(), group("Memory and speed", context, threads, isa, load, check)};
   }
 };
 
@@ -44,7 +40,7 @@ class Chat {
     string why;
     if (const int status = check_generation(o_)) return status;
     if (o_.greedy && draws(o_)) return usage_error("--greedy: expected without flags that draw");
-    if (!e_.open(o_.model, o_, Load::automatic)) return 1;
+    if (!e_.open(o_.model, o_)) return 1;
     if (const int status = check_model()) return status;
     if (o_.system != nullptr && !is_utf8(o_.system.value, &why))
       return usage_error("--system: expected UTF-8");
@@ -78,7 +74,7 @@ class Chat {
   bool start() {
     phasor_limits limits = default_limits(e_, o_);
     // of the whole conversation: far more than its tokens have
-    make_text_room(&limits, std::min(size_t{limits.target} * 16, LineReader::kLongest));
+    make_text_room(&limits, min(size_t{limits.target} * 16, LineReader::kLongest));
     phasor_generate_options recommended = PHASOR_GENERATE_OPTIONS_INIT;
     if (!o_.greedy && phasor_generation_defaults(e_.model, &recommended) != 0)
       limits.outputs |= PHASOR_WANT_SAMPLING;
@@ -100,8 +96,7 @@ class Chat {
     options_.reuse = 1;
     options_.text = &on_text;
     options_.user = this;
-    out_.resize(options_.max_new != 0 ? std::min(options_.max_new, e_.limits.target)
-                                      : e_.limits.target);
+    out_.resize(options_.max_new != 0 ? min(options_.max_new, e_.limits.target) : e_.limits.target);
     return true;
   }
 
@@ -121,10 +116,8 @@ class Chat {
     if (!ids_of(behind, &ids, &why)) return data_error("%s: %s", e_.path, why.c_str()), false;
     bool text_before = false;  // more than white space
     for (const uint32_t id : ids) {
-      Detokenizer detokenizer(e_, PHASOR_TARGET);
-      string shown = detokenizer.add(id);
-      shown += detokenizer.end();
-      const string piece = piece_text(e_, PHASOR_TARGET, id);
+      const string shown = text_of(e_, PHASOR_TARGET, {id}),
+                   piece = piece_text(e_, PHASOR_TARGET, id);
       if (is_white(piece)) continue;
       if (phasor_piece_flags(e_.model, PHASOR_TARGET, id) != 0) {
         // its text, if it has any, is not the answer's; text before it ends the answer by itself
@@ -155,11 +148,11 @@ class Chat {
     const vector<Message> before = messages_;
     messages_.push_back({"user", line});
     bool ok = reader_.bytes() == line.size();
-    if (!ok) why = "a line of " + std::to_string(reader_.bytes()) + " bytes is too long";
+    if (!ok) why = "a line of " + to_string(reader_.bytes()) + " bytes is too long";
     ok = ok && is_utf8(line, &why) && fit(&ids, &why) && generate(ids, &why);
     if (ok) return end_answer(ids.size());
     messages_ = before;
-    status_ = bad_line(e_, o_, "standard input, line " + std::to_string(reader_.number()),
+    status_ = bad_line(e_, o_, "standard input, line " + to_string(reader_.number()),
                        reader_.number(), why);
     if (!o_.json) stream("\n");
   }
@@ -169,7 +162,7 @@ class Chat {
   bool fit(TokenIds* ids, string* why) {
     const uint32_t context = e_.limits.target, bytes = e_.limits.text_bytes;
     uint32_t room = context / 4, dropped = 0;
-    if (options_.max_new != 0) room = std::min(room, options_.max_new);
+    if (options_.max_new != 0) room = min(room, options_.max_new);
     for (;; ++dropped) {
       string text;
       if (!render(messages_, true, &text, why)) return false;
@@ -279,16 +272,13 @@ class Chat {
   int status_ = 0;
 };
 
-int chat(const ChatOptions& options) { return Chat(options).run(); }
-
 }  // namespace
 
-const Command chat_command = command<ChatOptions, chat>(
+const Command chat_command = command<ChatOptions, run_as<Chat>>(
     "chat", "MODEL", "a conversation, with the model's own template",
     "Each line of standard input is a message, each answer ends with an empty line. Tokens are "
     "chosen as the file recommends, and greedily where\n"
     "it says nothing. /reset forgets the conversation, /quit ends. A full context loses its "
-    "oldest messages, but not the system message.",
-    Takes::nothing);
+    "oldest messages, but not the system message.");
 
 }  // namespace cli

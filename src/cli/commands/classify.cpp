@@ -10,14 +10,13 @@ struct ClassifyOptions : EncoderOptions {
               "classes of your own, a,b,c: does the text entail a sentence with each (for a model "
               "of inference)"};
   Word hypothesis{"--template TEXT",
-                  "with --labels: that sentence, {} for the label (\"This example is {}.\")"};
+                  "with --labels: that sentence, {} for the label (\"This example is {}.\")",
+                  "This example is {}."};
   Switch multi_label{"--multi-label", "with --labels: a score for each label by itself"};
   FlagGroups flags() {
-    return {{"Input", {&ids, &segments, &pair, &truncate}},
-            {"Classes of your own", {&labels, &hypothesis, &multi_label}},
-            output({&top}),
-            {"Arrays for NumPy", {&logits, &hidden, &attention}},
-            memory()};
+    return {group("Input", ids, segments, pair, truncate),
+            group("Classes of your own", labels, hypothesis, multi_label), output(top),
+            group("Arrays for NumPy", logits, hidden, attention), memory()};
   }
 };
 
@@ -75,7 +74,7 @@ class ZeroShot final : public Encoder {
   explicit ZeroShot(const ClassifyOptions& options) : Encoder(options), own_(options) {}
   // The labels, between commas; 0, or the exit status.
   int read_flags() {
-    const string all = own_.labels.value, form = form_of(own_);
+    const string all = own_.labels.value, form = own_.hypothesis.value;
     for (size_t from = 0, end = 0; end != string::npos; from = end + 1) {
       end = all.find(',', from);
       const string one = all.substr(from, end == string::npos ? end : end - from);
@@ -98,11 +97,8 @@ class ZeroShot final : public Encoder {
  private:
   static constexpr size_t kMostLabels = 1024;
 
-  static string form_of(const ClassifyOptions& o) {
-    return o.hypothesis != nullptr ? o.hypothesis : "This example is {}.";
-  }
   string sentence(const string& label) const {
-    string out = form_of(own_);
+    string out = own_.hypothesis.value;
     return out.replace(out.find("{}"), 2, label);
   }
 
@@ -118,7 +114,7 @@ class ZeroShot final : public Encoder {
   bool asks() const override { return true; }
   size_t longest_question() const override {
     size_t longest = 0;
-    for (const string& one : labels_) longest = std::max(longest, sentence(one).size() + 1);
+    for (const string& one : labels_) longest = max(longest, sentence(one).size() + 1);
     return longest;
   }
 
@@ -126,7 +122,7 @@ class ZeroShot final : public Encoder {
   uint32_t entails() const {
     for (uint32_t i = 0; i < output_.width; ++i) {
       string name = label(i).substr(0, 6);
-      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+      for (char& c : name) c = char(c >= 'A' && c <= 'Z' ? c + 32 : c);
       if (name == "entail") return i;
     }
     return output_.width;
@@ -194,6 +190,6 @@ const Command classify_command = command<ClassifyOptions, classify>(
     "classify", "MODEL [TEXT...]", "labels with scores",
     "A line for each text: label and score, best first. A model that labels tokens gives a line "
     "for each token, and an empty one after each text.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

@@ -16,10 +16,9 @@ struct EmbedOptions : EncoderOptions {
       "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"};
   OutputFile npy{"--npy FILE.npy", "the vectors as one array, (texts, values), in place of text"};
   FlagGroups flags() {
-    return {{"Input", {&ids, &segments, &pair, &truncate, &prompt, &prompt_text}},
-            output({&pooling, &normalize, &no_normalize, &dim, &sparse, &top, &npy}),
-            {"Arrays for NumPy", {&hidden, &attention}},
-            memory()};
+    return {group("Input", ids, segments, pair, truncate, prompt, prompt_text),
+            output(pooling, normalize, no_normalize, dim, sparse, top, npy),
+            group("Arrays for NumPy", hidden, attention), memory()};
   }
 };
 
@@ -60,18 +59,18 @@ class Embed final : public Encoder {
   bool sparse(uint32_t sequence, const Text& text, string* why) {
     std::fill(vector_.begin(), vector_.end(), 0.0f);
     const auto take = [this](uint32_t, const float* row) {
-      for (size_t i = 0; i < vector_.size(); ++i) vector_[i] = std::max(vector_[i], row[i]);
+      for (size_t i = 0; i < vector_.size(); ++i) vector_[i] = max(vector_[i], row[i]);
     };
     if (!each_row(sequence, count_of(text.ids), why, take)) return false;
-    for (float& value : vector_) value = static_cast<float>(logarithm(1.0 + double{value}));
-    if (npy_.is_open()) return ++rows_, npy_.append(vector_.data(), vector_.size());
+    for (float& value : vector_) value = float(logarithm(1.0 + double{value}));
+    if (npy_.is_open()) return append();
     string lines;
     Json json;
     json.open('{').add("line", number_).add("tokens", text.ids.size()).open("weights", '[');
     for (const Scored& one : best({vector_.begin(), vector_.end()}, vector_.size())) {
       if (one.score == 0) break;
       json.open('{').add("id", one.index).add("piece", piece(one.index));
-      json.add("weight", static_cast<float>(one.score)).close('}');
+      json.add("weight", float(one.score)).close('}');
       lines += format("%u\t", one.index) + piece(one.index) + format("\t%.9g\n", one.score);
     }
     return print(lines, json.close(']').close('}'));
@@ -89,10 +88,7 @@ class Embed final : public Encoder {
       return false;
     if (!all_finite(vector_.data(), vector_.size()))
       return *why = "a value of the vector is not a number", false;
-    if (npy_.is_open()) {
-      ++rows_;
-      return npy_.append(vector_.data(), vector_.size());
-    }
+    if (npy_.is_open()) return append();
     Json json;
     string line;
     json.open('{').add("line", number_).add("tokens", text.ids.size());
@@ -100,6 +96,7 @@ class Embed final : public Encoder {
     for (const float value : vector_) line += format(line.empty() ? "%.9g" : " %.9g", value);
     return print(line, json);
   }
+  bool append() { return ++rows_, npy_.append(vector_.data(), vector_.size()); }
   bool finish() override { return !npy_.is_open() || npy_.finish({rows_, vector_.size()}); }
   bool commit() override { return npy_.commit(); }
 
@@ -109,13 +106,11 @@ class Embed final : public Encoder {
   uint64_t rows_ = 0;
 };
 
-int embed(const EmbedOptions& options) { return Embed(options).run(); }
-
 }  // namespace
 
-const Command embed_command = command<EmbedOptions, embed>(
+const Command embed_command = command<EmbedOptions, run_as<Embed>>(
     "embed", "MODEL [TEXT...]", "encoder: one vector a line",
     "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

@@ -8,10 +8,8 @@ namespace {
 struct FillOptions : EncoderOptions {
   Number mask{"--mask ID", "the mask's id (as the file says)", 0, kMost};
   FlagGroups flags() {
-    return {{"Input", {&ids, &segments, &pair, &truncate, &mask}},
-            output({&top}),
-            {"Arrays for NumPy", {&logits, &hidden, &attention}},
-            memory()};
+    return {group("Input", ids, segments, pair, truncate, mask), output(top),
+            group("Arrays for NumPy", logits, hidden, attention), memory()};
   }
 };
 
@@ -52,14 +50,12 @@ class Fill final : public Encoder {
   const Number& mask_;
 };
 
-int fill(const FillOptions& options) { return Fill(options).run(); }
-
 }  // namespace
 
-const Command fill_command = command<FillOptions, fill>(
+const Command fill_command = command<FillOptions, run_as<Fill>>(
     "fill", "MODEL [TEXT...]", "masked language model: the best tokens for each mask",
     "For each mask in the text: place, id, piece, probability, a line each, best first; an empty "
     "line after each text.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

@@ -24,10 +24,10 @@ struct InspectOptions : CommandLine, MemoryOptions {
               "on standard output: the file as a source for a linker, aligned to 64; h: these "
               "limits and the sizes of the two blocks as a C header"};
   FlagGroups flags() {
-    return {{"Output", {&json}},
-            {"Memory and speed",
-             {&context, &source, &cache, &beam, &threads, &chunk, &text_bytes, &tables}},
-            {"Boards", {&ram, &flash, &emit}}};
+    return {
+        group("Output", json),
+        group("Memory and speed", context, source, cache, beam, threads, chunk, text_bytes, tables),
+        group("Boards", ram, flash, emit)};
   }
 };
 
@@ -107,7 +107,7 @@ string tensor_rows(const Report& r) {
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);
     // 0xFFFF: of the whole stack
-    const string set = t.set == 0xFFFF ? "" : std::to_string(t.set),
+    const string set = t.set == 0xFFFF ? "" : to_string(t.set),
                  shape = format("%" PRIu64 " x %" PRIu64, t.rows, t.cols);
     out += format("  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack), t.name,
                   set.c_str(), t.type, t.layout, shape.c_str(), grouped(t.bytes).c_str());
@@ -226,7 +226,6 @@ int inspect(const InspectOptions& o) {
 }  // namespace
 
 const Command inspect_command = command<InspectOptions, inspect>(
-    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "",
-    Takes::nothing);
+    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "");
 
 }  // namespace cli

@@ -1,10 +1,7 @@
 // cli: `phasor quantize`. The same model with its matrices in another type, and its test vectors
 // with the hashes and the tolerance of that type: the converter's bytes. The file is made in
 // memory.
-#include <math.h>
 #include <string.h>
-
-#include <algorithm>
 
 #include "../engine/engine.h"
 #include "../io/npy.h"
@@ -20,9 +17,8 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
   InputFile moments{"--moments FILE.npy",
                     "q8 and q4: how much each input counts (tools/moments.py)"};
   FlagGroups flags() {
-    return {{"Types", {&type, &output_type, &moments}},
-            {"Output", {&quiet}},
-            {"Memory and speed", {&threads, &isa}}};
+    return {group("Types", type, output_type, moments), group("Output", quiet),
+            group("Memory and speed", threads, isa)};
   }
 };
 
@@ -34,24 +30,19 @@ struct Replayed {
   uint32_t positions = 0, argmax_differs = 0;
 };
 
-// Opens the file that was made, at `data`.
-bool open_made(Engine* e, const char* name, const Block& made, size_t bytes,
-               const QuantizeOptions& o) {
-  return e->open_bytes(name, made.data(), bytes, o.isa);
-}
-
-// Runs its vectors.
+// Runs the vectors of the file that was made.
 bool replay_all(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
                 Replayed* out) {
   Engine e;
-  if (!open_made(&e, name, made, bytes, o) || !e.start(limits_for_vectors(e, o))) return false;
+  if (!e.open_bytes(name, made.data(), bytes, o.isa) || !e.start(limits_for_vectors(e, o)))
+    return false;
   for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
     auto one = sized<phasor_vector_result>();
     if (phasor_vector_run(e.session, i, &one, &e.error) != PHASOR_OK) return e.fail();
     out->hashes.push_back(one.hash);
-    out->worst_logit = std::max(out->worst_logit, one.worst_logit);
-    out->worst_residual = std::max(out->worst_residual, one.worst_residual);
-    out->worst_lead = std::max(out->worst_lead, one.worst_lead);
+    out->worst_logit = max(out->worst_logit, one.worst_logit);
+    out->worst_residual = max(out->worst_residual, one.worst_residual);
+    out->worst_lead = max(out->worst_lead, one.worst_lead);
     out->argmax_differs += one.argmax_differs;
     const phasor_vector vector = vector_at(e, i);
     out->positions += vector.target_count != 0 ? vector.target_count : vector.source_count;
@@ -62,7 +53,7 @@ bool replay_all(const char* name, const Block& made, size_t bytes, const Quantiz
 bool record(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
             const uint64_t* hashes, float tolerance) {
   Engine e;
-  return open_made(&e, name, made, bytes, o) &&
+  return e.open_bytes(name, made.data(), bytes, o.isa) &&
          (phasor_vector_record(e.model, made.data(), hashes, tolerance, &e.error) == PHASOR_OK ||
           e.fail());
 }
@@ -70,7 +61,7 @@ bool record(const char* name, const Block& made, size_t bytes, const QuantizeOpt
 // The tolerance of the type, as tools/phasor/vectors.py has it: twice what its rounding does to the
 // vectors, and at least that of the exact weights.
 float tolerance_of(float exact, const Replayed& r) {
-  return std::max(std::max(exact, r.worst_lead), 2 * std::max(r.worst_logit, r.worst_residual));
+  return max(max(exact, r.worst_lead), 2 * max(r.worst_logit, r.worst_residual));
 }
 
 bool all_f32(const QuantizeOptions& o) {
@@ -153,7 +144,6 @@ int quantize(const QuantizeOptions& o) {
 const Command quantize_command = command<QuantizeOptions, quantize>(
     "quantize", "IN OUT --type TYPE", "another type of the same model",
     "The bytes that the converter writes with that --type. What is quantized already becomes f32 "
-    "and nothing else. OUT is written whole or not at all.",
-    Takes::output);
+    "and nothing else. OUT is written whole or not at all.");
 
 }  // namespace cli

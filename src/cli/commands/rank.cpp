@@ -15,7 +15,7 @@ struct RankOptions : EncoderOptions {
   Switch late{"--late",
               "by late interaction: the sum, over the query's vectors, of the best product with "
               "one of the text's (ColBERT)"};
-  FlagGroups flags() { return {{"Input", {&truncate}}, output({&late, &top}), memory()}; }
+  FlagGroups flags() { return {group("Input", truncate), output(late, top), memory()}; }
 };
 
 // Texts with a score, best first.
@@ -57,12 +57,10 @@ class Ranking : public Encoder {
   vector<Ranked> all_;
 };
 
-// Pairs of the query, which is --prompt-text with a tab behind it, and each text.
+// Pairs of the query and each text.
 class Rank final : public Ranking {
  public:
-  explicit Rank(const EncoderOptions& options) : Ranking(options) {
-    tab_ = strlen(options.prompt_text) - 1;
-  }
+  using Ranking::Ranking;
 
  private:
   const char* refusal() const override {
@@ -93,12 +91,12 @@ class Late final : public Ranking {
   uint32_t logit_rows() const override { return kRows; }
   size_t longest_question() const override { return query_.size(); }
   uint32_t longest_text() const override {
-    return std::max(output_.query_length, output_.document_length);
+    return max(output_.query_length, output_.document_length);
   }
   size_t most() const override {
     const size_t room = e_.limits.source;
-    if (vectors_.empty()) return std::min<size_t>(room, output_.query_length);
-    return o_.truncate ? std::min<size_t>(room, output_.document_length) : room;
+    if (vectors_.empty()) return min<size_t>(room, output_.query_length);
+    return o_.truncate ? min<size_t>(room, output_.document_length) : room;
   }
 
   // Calls `take` with each position and its vector, divided by its length (at least 1e-12, as
@@ -109,7 +107,7 @@ class Late final : public Ranking {
       double squares = 0;
       for (uint32_t i = 0; i < output_.width; ++i) squares += double{row[i]} * row[i];
       vector<double> unit(row, row + output_.width);
-      for (double& value : unit) value /= std::max(sqrt(squares), 1e-12);
+      for (double& value : unit) value /= max(sqrt(squares), 1e-12);
       take(place, unit);
     });
   }
@@ -148,7 +146,7 @@ class Late final : public Ranking {
       for (size_t i = 0; i < vectors_.size(); ++i) {
         double product = 0;
         for (uint32_t k = 0; k < output_.width; ++k) product += vectors_[i][k] * unit[k];
-        best[i] = std::max(best[i], product);
+        best[i] = max(best[i], product);
       }
     };
     if (!each_vector(sequence, count_of(text.ids), why, take)) return false;
@@ -167,11 +165,7 @@ class Late final : public Ranking {
 
 int rank(const RankOptions& options) {
   constexpr const char* kMissing = "rank: expected a query (phasor rank --help)";
-  if (!options.late) return run_pairs<Rank>(options, kMissing);
-  if (options.texts.empty()) return usage_error("%s", kMissing);
-  EncoderOptions texts = options;
-  texts.texts.erase(texts.texts.begin());
-  return Late(texts, options.texts[0]).run();
+  return options.late ? run_query<Late>(options, kMissing) : run_query<Rank>(options, kMissing);
 }
 
 }  // namespace
@@ -180,6 +174,6 @@ const Command rank_command = command<RankOptions, rank>(
     "rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
     "The model scores the query with each TEXT, or each line of standard input (a cross-encoder; "
     "--late: ColBERT): score, line and text, best first.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

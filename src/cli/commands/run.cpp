@@ -24,7 +24,7 @@ int Runner::run() {
   if (const char* needs = first_given(o.shortlist_first, o.shortlist_best);
       needs != nullptr && o.shortlist == nullptr)
     return usage_error("%s: needs --shortlist", needs);
-  if (!e.open(o.model, o, Load::automatic)) return 1;
+  if (!e.open(o.model, o)) return 1;
   if (e.stack == PHASOR_ENCODER)
     return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
   if (const int wrong = check_options()) return wrong;
@@ -36,10 +36,10 @@ int Runner::run() {
   if (o.save_state != nullptr && !state.open(o.save_state)) return 1;
   options.forced = prefix_.data();
   options.forced_count = count_of(prefix_);
-  if (!has_room_for_prefix()) return 1;
   capacity = options.max_new != 0 && (options.max_new < e.limits.target || o.keep.given)
                  ? options.max_new
                  : e.limits.target;
+  if (!has_room_for_prefix()) return 1;
   if (options.temperature > 0) seed = first_seed(o, o.quiet);
   Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest, o.embeddings.given);
   if (batch > 1)
@@ -66,16 +66,12 @@ int Runner::check_options() const {
     return usage_error(
         "--keep, --load-state: the arrays of --logits, --hidden and --attention cover one whole "
         "context");
-  if (o.split != 0 && !e.has_source())
-    return usage_error("--split: for an encoder-decoder; this model is a decoder");
-  if (o.embeddings != nullptr && !e.has_source())
-    return usage_error("--embeddings: for an encoder-decoder; this model is a decoder");
-  if (o.shortlist != nullptr && !e.has_source())
-    return usage_error("--shortlist: for an encoder-decoder; this model is a decoder");
+  if (const char* flag = first_given(o.embeddings, o.shortlist, o.coverage_penalty);
+      (flag != nullptr || o.split != 0) && !e.has_source())
+    return usage_error("%s: for an encoder-decoder; this model is a decoder",
+                       o.split != 0 ? o.split.given : flag);
   if (o.shortlist != nullptr && (e.source.has_tokenizer == 0 || e.target.has_tokenizer == 0))
     return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
-  if (o.coverage_penalty.given && !e.has_source())
-    return usage_error("--coverage-penalty: for an encoder-decoder; this model is a decoder");
   if (o.source != 0 && !e.has_source())
     return usage_error("--source: this model is a decoder and has no source");
   return 0;
@@ -172,8 +168,8 @@ phasor_limits Runner::limits_for(uint32_t lines) const {
     limits.sequences = lines + (aligner.wanted() ? 1 : 0);  // the last one to look again
     limits.searches = beams.wanted() ? lines : 0;
     (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = lines;
-    const uint32_t rows = lines * std::max(limits.beams, 1u);
-    limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
+    const uint32_t rows = lines * max(limits.beams, 1u);
+    limits.chunk = max(limits.chunk, min(rows, 64u));
   }
   if (o.coverage_penalty.value > 0) limits.outputs |= PHASOR_WANT_COVERAGE;
   if (o.shortlist != nullptr) limits.outputs |= PHASOR_WANT_SHORTLIST;
@@ -221,27 +217,19 @@ bool Runner::make_prefix() {
 // No output cuts it short, and a search has a token to search for.
 bool Runner::has_room_for_prefix() const {
   const bool given = options.max_new != 0 && (o.keep.given || options.max_new < e.limits.target);
-  const size_t most = given ? options.max_new : e.limits.target,
-               room = most - (beams.wanted() ? 1 : 0);
+  const size_t room = capacity - (beams.wanted() ? 1 : 0);
   if (prefix_.size() <= room || (o.keep.given && !given)) return true;
   const string why = no_room(prefix_.size(), room, given ? "-n" : "--context");
   return data_error("%s: %s", o.prefix != nullptr ? "--prefix" : "--prefix-ids", why.c_str()),
          false;
 }
 
-namespace {
-
-int run(const RunOptions& options) { return Runner(options).run(); }
-
-}  // namespace
-
-const Command run_command = command<RunOptions, run>(
+const Command run_command = command<RunOptions, run_as<Runner>>(
     "run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
     "Each TEXT is a line; without one, standard input is read: line by line for an "
     "encoder-decoder, whole for a decoder.\n"
     "One line of output a line of input, an empty one for an empty or a bad line. Greedy unless "
     "told otherwise. --logits, --hidden and --attention\n"
-    "take one line of input; docs/cli.md says what the files hold.",
-    Takes::texts);
+    "take one line of input; docs/cli.md says what the files hold.");
 
 }  // namespace cli

@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <algorithm>
-
 #include "../engine/engine.h"
 #include "../engine/exponential.h"
 #include "../io/json.h"
@@ -25,11 +23,9 @@ struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
                 "decoder: as llama.cpp's perplexity: windows side by side, the second half of each "
                 "is scored"};
   FlagGroups flags() {
-    return {
-        {"Input", {&ids, &target, &target_ids, &source_lang, &target_lang, &prompt, &prompt_text}},
-        {"Windows", {&stride, &blocks}},
-        {"Output", {&json, &quiet}},
-        {"Memory and speed", {&context, &source, &cache, &threads, &isa, &load, &check}}};
+    return {group("Input", ids, target, target_ids, source_lang, target_lang, prompt, prompt_text),
+            group("Windows", stride, blocks), group("Output", json, quiet),
+            group("Memory and speed", context, source, cache, threads, isa, load, check)};
   }
 };
 
@@ -53,7 +49,7 @@ bool score_ids(Engine& e, const uint32_t* ids, size_t count, size_t first, Score
   for (size_t done = 0; done + 1 < count;) {
     const bool silent = done + 1 < first;  // these rows' logits are for tokens that are only read
     const size_t left = (silent ? first : count) - 1 - done,
-                 rows = silent ? left : std::min<size_t>(left, e.limits.logit_rows);
+                 rows = silent ? left : min<size_t>(left, e.limits.logit_rows);
     if (!e.done(e.step(ids + done, rows, silent ? PHASOR_LOGITS_NONE : PHASOR_LOGITS_ALL), why))
       return false;
     for (uint32_t row = 0; row < rows && !silent; ++row) {
@@ -79,8 +75,8 @@ bool score_window(Engine& e, const TokenIds& ids, size_t begin, size_t end, size
 bool score_windows(Engine& e, const TokenIds& ids, uint32_t stride, size_t first, Scored* out,
                    string* why) {
   for (size_t begin = 0, scored = first; scored < ids.size(); begin += stride) {
-    const size_t end = std::min(ids.size(), begin + e.limits.target);
-    if (!score_window(e, ids, begin, end, std::max(scored, begin + 1), out, why)) return false;
+    const size_t end = min(ids.size(), begin + e.limits.target);
+    if (!score_window(e, ids, begin, end, max(scored, begin + 1), out, why)) return false;
     scored = end;
   }
   return true;
@@ -148,9 +144,7 @@ bool score_input(Engine& e, const ScoreOptions& o, const Input& input, Scored* o
   return false;
 }
 
-double perplexity(const Scored& s) {
-  return exponential(-s.log_probability / static_cast<double>(s.tokens));
-}
+double perplexity(const Scored& s) { return exponential(-s.log_probability / double(s.tokens)); }
 
 void print(const ScoreOptions& o, const Scored& s) {
   if (o.json)
@@ -240,7 +234,6 @@ const Command score_command = command<ScoreOptions, score>(
     "log-probability and perplexity of text; of a target given a source",
     "A line of output for each TEXT or line: the natural logarithm of the probability, the "
     "perplexity, the tokens scored. A decoder's standard\n"
-    "input is one text; --stride and --blocks score one of any length.",
-    Takes::texts);
+    "input is one text; --stride and --blocks score one of any length.");
 
 }  // namespace cli

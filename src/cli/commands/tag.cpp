@@ -6,7 +6,7 @@ namespace cli {
 namespace {
 
 struct TagOptions : EncoderOptions {
-  FlagGroups flags() { return {{"Input", {&truncate}}, output({}), memory()}; }
+  FlagGroups flags() { return {group("Input", truncate), output(), memory()}; }
 };
 
 // Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
@@ -64,14 +64,12 @@ class Tag final : public Encoder {
   }
 };
 
-int tag(const TagOptions& options) { return Tag(options).run(); }
-
 }  // namespace
 
-const Command tag_command = command<TagOptions, tag>(
+const Command tag_command = command<TagOptions, run_as<Tag>>(
     "tag", "MODEL [TEXT...]", "what the labels of tokens name: label, score, place and text",
     "A line for each stretch of tokens of one label: label, score, first character, the one behind "
     "the last, text; an empty line after each text.",
-    Takes::texts, kHasOutputs);
+    kHasOutputs);
 
 }  // namespace cli

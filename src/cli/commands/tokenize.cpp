@@ -9,17 +9,16 @@ namespace {
 struct TokenizeOptions : CommandLine, TextOptions {
   Switch decode{"--decode", "ids to text: the lists of ids are the input"};
   FlagGroups flags() {
-    return {{"Input", {&ids, &decode, &pair, &source_lang, &target_lang, &prompt, &prompt_text}},
-            {"Output", {&print_ids}}};
+    return {group("Input", ids, decode, pair, source_lang, target_lang, prompt, prompt_text),
+            group("Output", print_ids)};
   }
 };
 
 // An arena that only tokenizes: one token of each side, room for texts of `bytes`.
 bool start(Engine& e, size_t bytes) {
-  auto limits = sized<phasor_limits>();
-  (void)phasor_limits_for(e.model, e.has_source() ? 1 : 0, e.has_target() ? 1 : 0, &limits);
+  phasor_limits limits = e.limits_for(1, 1);
   limits.chunk = 1;
-  if (bytes > limits.text_bytes) limits.text_bytes = static_cast<uint32_t>(bytes);
+  if (bytes > limits.text_bytes) limits.text_bytes = uint32_t(bytes);
   return e.start(limits);
 }
 
@@ -40,9 +39,7 @@ bool decode(const Engine& e, uint32_t side, const Input& input, string* out, str
   if (!input.is_ids && !parse_ids(input.text.c_str(), &ids))
     return *why = "expected token ids separated by commas, such as 1,2,3", false;
   if (!known_ids(ids, e.side_of(side), why)) return false;
-  Detokenizer text(e, side);
-  for (const uint32_t id : ids) *out += text.add(id);
-  *out += text.end();
+  *out = text_of(e, side, ids);
   return true;
 }
 
@@ -86,7 +83,6 @@ int tokenize(const TokenizeOptions& o) {
 const Command tokenize_command = command<TokenizeOptions, tokenize>(
     "tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
     "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts "
-    "around a text, and their pieces.",
-    Takes::texts);
+    "around a text, and their pieces.");
 
 }  // namespace cli

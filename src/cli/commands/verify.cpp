@@ -10,7 +10,7 @@ namespace {
 
 struct VerifyOptions : CommandLine, OpenOptions, MemoryOptions {
   FlagGroups flags() {
-    return {{"Output", {&json, &quiet}}, {"Memory and speed", {&threads, &isa}}};
+    return {group("Output", json, quiet), group("Memory and speed", threads, isa)};
   }
 };
 
@@ -106,7 +106,6 @@ int verify(const VerifyOptions& o) {
 
 const Command verify_command = command<VerifyOptions, verify>(
     "verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
-    "Exit status 1 when the file is damaged or a test vector gives something else.",
-    Takes::nothing);
+    "Exit status 1 when the file is damaged or a test vector gives something else.");
 
 }  // namespace cli

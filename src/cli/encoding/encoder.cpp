@@ -17,7 +17,7 @@ int not_one_line() {
 }  // namespace
 
 int Encoder::run() {
-  if (!e_.open(o_.model, o_, Load::automatic)) return 1;
+  if (!e_.open(o_.model, o_)) return 1;
   (void)phasor_model_output(e_.model, &output_);
   const bool both = e_.stack == PHASOR_ENCODER_DECODER;
   if (e_.stack != PHASOR_ENCODER && !(classifies() && decodes()))
@@ -29,11 +29,11 @@ int Encoder::run() {
     return usage_error("--segments: goes with one list of --ids");
   if (o_.prompt != nullptr && o_.prompt_text != nullptr)
     return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
-  if (o_.pair) find_template();
+  if (is_pair()) find_template();
   if (joined_ && o_.truncate)
     return usage_error("--truncate: the model reads two texts in a template, which is not cut");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-  Inputs inputs(o_, false, LineReader::kLongest - std::min(prompt_.size(), LineReader::kLongest));
+  Inputs inputs(o_, false, LineReader::kLongest - min(prompt_.size(), LineReader::kLongest));
   for (Input input; e_.going_on() && inputs.next(&input);) {
     batch_.emplace_back();
     (void)read(input, &batch_.back());
@@ -97,7 +97,7 @@ vector<Scored> Encoder::best(const vector<double>& scores, size_t most) const {
   std::sort(all.begin(), all.end(), [](const Scored& a, const Scored& b) {
     return a.score != b.score ? a.score > b.score : a.index < b.index;
   });
-  all.resize(std::min(all.size(), o_.top != 0 ? size_t{o_.top} : most));
+  all.resize(min(all.size(), o_.top != 0 ? size_t{o_.top} : most));
   return all;
 }
 
@@ -106,6 +106,7 @@ bool Encoder::print(const string& text, const Json& json) const {
 }
 
 bool Encoder::find_prompt() {
+  if (tab_ != string::npos) return true;
   if (o_.prompt_text != nullptr) return prompt_ = o_.prompt_text, true;
   string why;
   if (cli::find_prompt(e_.model, o_.prompt, &prompt_, &why)) return true;
@@ -114,12 +115,9 @@ bool Encoder::find_prompt() {
 }
 
 void Encoder::find_template() {
-  for (uint32_t i = 0; i < output_.prompts && !joined_; ++i) {
-    const char *name = nullptr, *text = nullptr;
-    size_t name_bytes = 0, text_bytes = 0;
-    if (phasor_prompt(e_.model, i, &name, &name_bytes, &text, &text_bytes) != PHASOR_OK) break;
-    if (string(name, name_bytes) != "pair") continue;
-    const string whole(text, text_bytes), places[] = {"{query}", "{document}"};
+  for (const auto& [name, whole] : prompts_of(e_.model)) {
+    if (name != "pair" || joined_) continue;
+    const string places[] = {"{query}", "{document}"};
     const size_t first = whole.find(places[0]), after = first + places[0].size();
     const size_t second = first == string::npos ? first : whole.find(places[1], after);
     if (second == string::npos) continue;
@@ -146,18 +144,17 @@ bool Encoder::start() {
   phasor_limits limits = default_limits(e_, o_);
   const uint32_t longest = o_.truncate && o_.source == 0 ? longest_text() : 0;
   if (longest != 0 && (longest < limits.source || e_.source.max_positions == 0))
-    limits.source = std::min(longest, kMostByDefault);
+    limits.source = min(longest, kMostByDefault);
   make_room_for_ids(&limits, e_, o_, o_.ids.values);
   const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
   limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
   if (capture_.wanted() || decodes() || asks()) limits.sequences = 1;
   if (decodes()) {
     const uint32_t most = e_.target.max_positions;
-    limits.target = most != 0 ? std::min(limits.source, most) : limits.source;
+    limits.target = most != 0 ? min(limits.source, most) : limits.source;
   }
-  if (!o_.texts.empty()) limits.sequences = std::min(limits.sequences, count_of(o_.texts));
-  limits.chunk = static_cast<uint32_t>(
-      std::min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));
+  if (!o_.texts.empty()) limits.sequences = min(limits.sequences, count_of(o_.texts));
+  limits.chunk = uint32_t(min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));
   limits.logit_rows = logit_rows();
   size_t more = prompt_.size();
   for (const string& part : around_) more += part.size();
@@ -202,22 +199,22 @@ bool Encoder::read_text(const string& input, Text* text) {
     return join(input, &whole, &text->error) && e_.hold_text(whole.size(), &text->error) &&
            text_ids(e_, PHASOR_SOURCE, true, whole, &text->ids, &text->error);
   if (!e_.hold_text(input.size(), &text->error)) return false;
-  if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, tab_, &text->ids, &text->segments, &first,
-                           &text->error)
-                : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
+  if (!(is_pair() ? pair_ids(e_, PHASOR_SOURCE, input, tab_, &text->ids, &text->segments, &first,
+                             &text->error)
+                  : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
     return false;
   if (marker_ != PHASOR_NONE)
     text->ids.insert(text->ids.begin() + (text->ids.empty() ? 0 : 1), marker_);
-  const size_t count = text->ids.size(), of_texts = count - std::min(count, around());
-  if (!o_.pair) first = of_texts;
-  text->last = o_.pair ? of_texts - first : first;
+  const size_t count = text->ids.size(), of_texts = count - min(count, around());
+  if (!is_pair()) first = of_texts;
+  text->last = is_pair() ? of_texts - first : first;
   if (o_.truncate && count > most()) shorten(text, first, of_texts - first);
   return true;
 }
 
 size_t Encoder::around() const {
   size_t count = before() + e_.source.suffix_count;
-  if (o_.pair)
+  if (is_pair())
     (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &count, "", 0, "", 0,
                              nullptr);
   return count;
@@ -225,7 +222,7 @@ size_t Encoder::around() const {
 
 void Encoder::shorten(Text* text, size_t first_count, size_t second_count) const {
   const size_t count = text->ids.size(), begin = before(),
-               end = count - std::min<size_t>(count, e_.source.suffix_count);
+               end = count - min<size_t>(count, e_.source.suffix_count);
   size_t first = first_count, second = second_count;
   for (size_t left = count - most(); left != 0 && first + second != 0; --left)
     --(first > second ? first : second);
@@ -238,7 +235,7 @@ void Encoder::shorten(Text* text, size_t first_count, size_t second_count) const
     kept.insert(kept.end(), at + end, at + count);
     *list = kept;
   }
-  text->last = o_.pair ? second : first;
+  text->last = is_pair() ? second : first;
 }
 
 void Encoder::encode() {

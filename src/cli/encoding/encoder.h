@@ -1,7 +1,6 @@
 // cli: what the commands of encoders share. Texts are read in batches, encoded together, and
 // answered in their order.
 #pragma once
-#include <algorithm>
 
 #include "../engine/capture.h"
 #include "../engine/engine.h"
@@ -26,14 +25,11 @@ struct EncoderOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions, Ar
       "cuts a text to --source, or to what the model's makers say (else too long is an error)"};
   Number top{"--top N", "only the N best (fill: 5; answer: 1; embed --sparse, classify, rank: all)",
              1, 1 << 20};
-  FlagGroup output(std::initializer_list<Flag*> own) {
-    FlagGroup group{"Output", own};
-    group.flags.insert(group.flags.end(), {&json, &quiet});
-    return group;
+  template <class... Own>
+  FlagGroup output(Own&... own) {
+    return group("Output", own..., json, quiet);
   }
-  FlagGroup memory() {
-    return {"Memory and speed", {&source, &batch, &threads, &isa, &load, &check}};
-  }
+  FlagGroup memory() { return group("Memory and speed", source, batch, threads, isa, load, check); }
 };
 
 constexpr uint32_t kRows = 16;  // tokens that are labeled at once
@@ -55,6 +51,9 @@ struct Scored {
 class Encoder {
  public:
   explicit Encoder(const EncoderOptions& options) : o_(options) {}
+  // Each text stands behind `query`, as the second of two.
+  Encoder(const EncoderOptions& options, const char* query)
+      : o_(options), prompt_(string(query) + "\t"), tab_(prompt_.size() - 1) {}
   int run();
 
  protected:
@@ -90,7 +89,7 @@ class Encoder {
   bool each_row(uint32_t sequence, uint32_t count, string* why, Take take) {
     for (uint32_t place = 0; place < count; ++place) {
       const uint32_t row = place % kRows;
-      if (row == 0 && !rows(sequence, place, std::min(count - place, kRows), why)) return false;
+      if (row == 0 && !rows(sequence, place, min(count - place, kRows), why)) return false;
       take(place, phasor_logits(e_.session, row));
     }
     return true;
@@ -128,6 +127,7 @@ class Encoder {
   void drop_padding(Text* text) const;
   // A text, or with --pair two with a tab between them.
   bool read_text(const string& input, Text* text);
+  bool is_pair() const { return o_.pair || tab_ != string::npos; }
   // Ids before a text.
   size_t before() const { return e_.source.prefix_count + (marker_ != PHASOR_NONE ? 1 : 0); }
   // Ids around and between the texts.
@@ -158,17 +158,13 @@ vector<double> softmax(const float* row, uint32_t width);
 // What a row of classes says, as the file wants it said.
 vector<double> class_scores(const phasor_output& output, const float* row);
 
-// A command whose first text is put before each of the others, with a tab between them; else `what`
-// is missing.
-template <class Pairs, class Options>
-int run_pairs(const Options& options, const char* what) {
+// A command whose first text goes with each of the others; else `what` is missing.
+template <class Class, class Options>
+int run_query(const Options& options, const char* what) {
   if (options.texts.empty()) return usage_error("%s", what);
-  Options pairs = options;
-  const string query = string(options.texts[0]) + "\t";
-  pairs.texts.erase(pairs.texts.begin());
-  pairs.prompt_text.value = query.c_str();
-  pairs.pair.given = what;
-  return Pairs(pairs).run();
+  Options others = options;
+  others.texts.erase(others.texts.begin());
+  return Class(others, options.texts[0]).run();
 }
 
 }  // namespace cli

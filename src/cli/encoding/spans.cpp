@@ -1,7 +1,5 @@
 #include "spans.h"
 
-#include <algorithm>
-
 namespace cli {
 namespace {
 
@@ -17,9 +15,7 @@ size_t next_character(const string& text, size_t at) {
 
 // Bytes of the white space that begins at `at` (White_Space of Unicode), 0 where none does.
 size_t space_at(const string& text, size_t at) {
-  const auto byte = [&](size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
+  const auto byte = [&](size_t i) { return at + i < text.size() ? uint8_t(text[at + i]) : 0u; };
   const uint32_t a = byte(0);
   if (a == ' ' || (a >= 9 && a <= 13)) return 1;
   if (a == 0xC2) return byte(1) == 0x85 || byte(1) == 0xA0 ? 2 : 0;
@@ -62,7 +58,7 @@ struct Finder {
   }
   // Whether the ids from `first` on are these, as far as there are any.
   bool same(const TokenIds& some, size_t first) const {
-    return std::equal(some.data(), some.data() + std::min(some.size(), count - first), ids + first);
+    return std::equal(some.data(), some.data() + min(some.size(), count - first), ids + first);
   }
   // Of the tokens of a stretch, the first of which is `first`.
   bool look(size_t begin, size_t end, size_t first, string* why) {
@@ -72,7 +68,7 @@ struct Finder {
       if (!encode(begin, at, &some, why)) return false;
       if (some.size() > count - first || !same(some, first)) continue;
       End& end_of = ends[first + some.size()];
-      end_of.first = std::min(end_of.first, at);
+      end_of.first = min(end_of.first, at);
       end_of.last = at;
     }
     return true;

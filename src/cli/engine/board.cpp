@@ -56,7 +56,8 @@ string quoted(const char* path) {
 }
 
 // A source with the file's symbol wherever it says NAME.
-string named(string source, const string& symbol) {
+string named(string source, const char* path) {
+  const string symbol = symbol_of(path);
   for (size_t at = 0; (at = source.find("NAME", at)) != string::npos; at += symbol.size())
     source.replace(at, strlen("NAME"), symbol);
   return source;
@@ -112,7 +113,6 @@ string fit_text(const Engine& e, const Fit& f) {
 }
 
 bool emit_c(const Engine& e) {
-  const string symbol = symbol_of(e.path);
   const unsigned char* data = static_cast<const unsigned char*>(e.file.data());
   const char head[] =
       "/* A Phasor model, to be compiled with your program: const void* and size for "
@@ -126,15 +126,15 @@ bool emit_c(const Engine& e) {
       "_Alignas(64)\n"
       "#endif\n"
       "const unsigned char NAME[";
-  string out = named(head, symbol) + std::to_string(e.file.bytes()) + "] = {";
+  string out = named(head, e.path) + to_string(e.file.bytes()) + "] = {";
   for (size_t i = 0; i < e.file.bytes(); ++i) {
     if (i % 32 == 0) {
       if (!output(out + "\n")) return false;
       out.clear();
     }
-    out += std::to_string(data[i]) + ",";
+    out += to_string(data[i]) + ",";
   }
-  return output(out + named("\n};\nconst size_t NAME_bytes = sizeof NAME;\n", symbol));
+  return output(out + named("\n};\nconst size_t NAME_bytes = sizeof NAME;\n", e.path));
 }
 
 bool emit_asm(const Engine& e) {
@@ -157,17 +157,15 @@ bool emit_asm(const Engine& e) {
       "    .4byte .LNAME_end - NAME\n"
       "#endif\n"
       "    .section .note.GNU-stack,\"\",%progbits\n";
-  const string symbol = symbol_of(e.path);
-  return output(named(head, symbol) + quoted(e.path) + named(tail, symbol));
+  return output(named(head, e.path) + quoted(e.path) + named(tail, e.path));
 }
 
 bool emit_header(const Engine& e, const phasor_limits& limits) {
   size_t arena = 0;
   if (phasor_session_size(&arena, e.model, &limits, &e.error) != PHASOR_OK) return e.fail();
-  const string symbol = symbol_of(e.path);
-  string name = symbol;
+  string name = symbol_of(e.path);
   for (char& c : name)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
   const auto define = [&name](const char* what, uint64_t value) {
     return format("#define %s_%s %" PRIu64 "u\n", name.c_str(), what, value);
   };
@@ -184,7 +182,7 @@ bool emit_header(const Engine& e, const phasor_limits& limits) {
       "#include <phasor.h>\n\n"
       "extern const unsigned char NAME[]; /* --emit c or asm */\n"
       "extern const size_t NAME_bytes;\n\n";
-  return output(named(head, symbol) + define("MODEL_BYTES", e.model_bytes) +
+  return output(named(head, e.path) + define("MODEL_BYTES", e.model_bytes) +
                 define("ARENA_BYTES", arena) + define("SOURCE", limits.source) +
                 define("CONTEXT", limits.target) + define("TEXT_BYTES", limits.text_bytes) +
                 define("STACK_BYTES", kStackBytes) +

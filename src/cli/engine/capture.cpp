@@ -12,7 +12,7 @@ constexpr uint32_t kEncoderStack = 2, kDecoderStack = 4;  // as phasor_view has 
 bool make_room(vector<float>* values, uint64_t planes, uint64_t rows, uint64_t width) {
   const uint64_t plane = rows * width, most = SIZE_MAX / sizeof(float) / 2;  // each is below 2^32
   if (plane != 0 && (plane > most || planes > most / plane)) return false;
-  values->resize(static_cast<size_t>(planes * plane));
+  values->resize(size_t(planes * plane));
   return true;
 }
 
@@ -31,19 +31,18 @@ class Observed {
 }  // namespace
 
 bool Capture::open(const ArrayOptions& o) {
-  return (o.logits == nullptr || logits_.open(o.logits)) &&
-         (o.hidden == nullptr || hidden_.open(o.hidden)) &&
-         (o.hidden_decoder == nullptr || hidden_decoder_.open(o.hidden_decoder)) &&
-         (o.attention == nullptr || attention_.open(o.attention));
+  const char* const paths[] = {o.logits, o.hidden, o.hidden_decoder, o.attention};
+  for (int i = 0; i < 4; ++i)
+    if (paths[i] != nullptr && !files_[i].open(paths[i])) return false;
+  return true;
 }
 
 bool Capture::commit() {
-  return logits_.commit() && hidden_.commit() && hidden_decoder_.commit() && attention_.commit();
+  return std::all_of(files_, files_ + 4, [](NpyWriter& file) { return file.commit(); });
 }
 
 bool Capture::wanted() const {
-  return logits_.is_open() || hidden_.is_open() || hidden_decoder_.is_open() ||
-         attention_.is_open();
+  return std::any_of(files_, files_ + 4, [](const NpyWriter& file) { return file.is_open(); });
 }
 
 // Room for what is wanted of a sequence: `queries` tokens of the stack whose attention over `keys`

@@ -54,7 +54,9 @@ class Capture {
   // After the last pass: writes all, of logits `rows` of `width`.
   bool end(const Engine& engine, uint32_t rows, uint32_t width);
 
-  NpyWriter logits_, hidden_, hidden_decoder_, attention_;
+  NpyWriter files_[4];  // of ArrayOptions, in their order
+  NpyWriter &logits_ = files_[0], &hidden_ = files_[1], &hidden_decoder_ = files_[2],
+            &attention_ = files_[3];
   Stack encoder_, decoder_;
   // attention: self or cross, of which stack; the shape
   uint32_t attention_kind_ = 0, attention_stack_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <algorithm>
-
 #include "../io/json.h"
 
 namespace cli {
@@ -27,7 +25,7 @@ uint32_t default_length(uint32_t asked, const phasor_side& side) {
 phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
   phasor_item item = PHASOR_ITEM_INIT;
   item.ids = ids;
-  item.count = static_cast<uint32_t>(count);
+  item.count = uint32_t(count);
   item.logits = logits;
   return item;
 }
@@ -100,6 +98,13 @@ bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const 
   return true;
 }
 
+phasor_limits Engine::limits_for(uint32_t source_ids, uint32_t target_ids) const {
+  auto out = sized<phasor_limits>();
+  (void)phasor_limits_for(model, has_source() ? source_ids : 0, has_target() ? target_ids : 0,
+                          &out);
+  return out;
+}
+
 bool Engine::start(const phasor_limits& wanted) {
   limits = wanted;
   if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail();
@@ -148,8 +153,7 @@ void Engine::observe(void (*see_all)(void*, const phasor_view*), void* self) con
 bool Engine::hold_text(size_t bytes, string* why) {
   const phasor_limits before = limits;
   bytes += prompt.size();
-  if (bytes > limits.text_bytes)
-    make_text_room(&limits, std::max(bytes, 2 * size_t{limits.text_bytes}));
+  if (bytes > limits.text_bytes) make_text_room(&limits, max(bytes, 2 * size_t{limits.text_bytes}));
   if (limits.text_bytes == before.text_bytes) return true;
   size_t need = 0;
   Block larger;
@@ -206,9 +210,7 @@ phasor_limits limits_for_vectors(const Engine& e, const MemoryOptions& o) {
     if (v.source_count > source) source = v.source_count;
     if (v.target_count > target) target = v.target_count;
   }
-  auto limits = sized<phasor_limits>();
-  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0,
-                          &limits);
+  phasor_limits limits = e.limits_for(source, target);
   limits.threads = o.threads;
   return limits;
 }
@@ -218,10 +220,8 @@ uint32_t Engine::start_id() const {
 }
 
 phasor_limits default_limits(const Engine& e, const MemoryOptions& o) {
-  auto limits = sized<phasor_limits>();
-  const uint32_t source = e.has_source() ? default_length(o.source, e.source) : 0;
-  const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
-  (void)phasor_limits_for(e.model, source, target, &limits);
+  phasor_limits limits =
+      e.limits_for(default_length(o.source, e.source), default_length(o.context, e.target));
   limits.threads = o.threads;
   limits.cache_type = o.cache;
   limits.beams = o.beam;
@@ -238,7 +238,7 @@ void make_room_for_ids(phasor_limits* limits, const Engine& e, const MemoryOptio
                        const TokenIds& ids) {
   const auto grow = [](uint32_t* limit, size_t count, const phasor_side& side) {
     if (count > *limit && count <= (side.max_positions != 0 ? side.max_positions : UINT32_MAX))
-      *limit = static_cast<uint32_t>(count);
+      *limit = uint32_t(count);
   };
   const size_t count = ids.size();
   if (e.has_source() && o.source == 0) grow(&limits->source, count, e.source);
@@ -246,16 +246,15 @@ void make_room_for_ids(phasor_limits* limits, const Engine& e, const MemoryOptio
 }
 
 void make_text_room(phasor_limits* limits, size_t bytes) {
-  bytes = std::min(bytes, LineReader::kLongest);
-  if (limits->text_bytes != 0 && bytes > limits->text_bytes)
-    limits->text_bytes = static_cast<uint32_t>(bytes);
+  bytes = min(bytes, LineReader::kLongest);
+  if (limits->text_bytes != 0 && bytes > limits->text_bytes) limits->text_bytes = uint32_t(bytes);
 }
 
 void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens,
                    double seconds) {
   note("%s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s",
        grouped(count).c_str(), what, plural(count), grouped(tokens).c_str(), seconds,
-       seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
+       seconds > 0 ? double(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
        phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
 }
 
@@ -356,7 +355,7 @@ vector<uint32_t> numbers_of(const Engine& e, const string& name) {
     if (name != field.name) continue;
     for (const char* at = field.value; *at >= '0' && *at <= '9';) {
       char* end = nullptr;
-      out.push_back(static_cast<uint32_t>(strtoul(at, &end, 10)));
+      out.push_back(uint32_t(strtoul(at, &end, 10)));
       at = *end == ' ' ? end + 1 : end;
     }
   }
@@ -369,6 +368,13 @@ const string& Detokenizer::add(uint32_t id) {
     return phasor_id_to_text(model_, side_, &state_, id, out, capacity, bytes);
   });
   return out_;
+}
+
+string text_of(const Engine& e, uint32_t side, const TokenIds& ids) {
+  Detokenizer text(e, side);
+  string out;
+  for (const uint32_t id : ids) out += text.add(id);
+  return out + text.end();
 }
 
 const string& Detokenizer::end() {

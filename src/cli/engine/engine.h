@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../../../include/phasor.h"
-#include "../host/clock.h"
 #include "../host/memory.h"
 #include "../host/pool.h"
 #include "../io/file.h"
@@ -62,13 +61,15 @@ phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits);
 class Engine {
  public:
   // File and model, which are checked where that is asked for. `automatic`: what --load auto means.
-  bool open(const char* name, const OpenOptions& options, Load automatic);
+  bool open(const char* name, const OpenOptions& options, Load automatic = Load::automatic);
   bool check() const;  // the whole file: checksums and finite weights
   // What goes around the texts of an encoder-decoder, before `start`. `other`: a flag that does not
   // go with it, or NULL. 0, or the exit status.
   int choose(const TextOptions& options, const char* other);
   // a model that is in memory already
   bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
+  // the library's limits for one sequence, of sides that the model has
+  phasor_limits limits_for(uint32_t source_ids, uint32_t target_ids) const;
   // the arena, exactly as large as the library says, and the pool
   bool start(const phasor_limits& limits);
   // Room for a text of `bytes`: where need be a larger arena in place of the first, with nothing of
@@ -213,6 +214,9 @@ class Detokenizer {
   phasor_text state_ = PHASOR_TEXT_INIT;
   string out_;
 };
+
+// All of them.
+string text_of(const Engine& engine, uint32_t side, const TokenIds& ids);
 
 // Calls what writes a list and says how much room it needs: call(data, capacity, &count). It is
 // called again where the list was too short. *list then has `count`, or nothing after an error.

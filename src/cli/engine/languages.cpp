@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include <algorithm>
-
 namespace cli {
 namespace {
 
@@ -67,9 +65,8 @@ class Found {
   }
   // Where a language stands in a list; its length, where none does.
   size_t place(const TokenIds& ids) const {
-    return static_cast<size_t>(
-        std::find_if(ids.begin(), ids.end(), [this](uint32_t id) { return has(id); }) -
-        ids.begin());
+    return size_t(std::find_if(ids.begin(), ids.end(), [this](uint32_t id) { return has(id); }) -
+                  ids.begin());
   }
   bool find(const char* flag, const char* name, uint32_t* id, string* why) const {
     for (const Language& one : languages)
@@ -80,7 +77,7 @@ class Found {
     *why = string(flag) + " " + name;
     *why += names.empty() ? ": the model's tokenizer has no languages"
                           : ": is none of the model's languages:";
-    for (size_t i = 0; i < std::min(names.size(), kMostShown); ++i) *why += " " + names[i];
+    for (size_t i = 0; i < min(names.size(), kMostShown); ++i) *why += " " + names[i];
     return false;
   }
 
@@ -135,18 +132,20 @@ bool find_languages(const phasor_model* model, const phasor_side& source, const 
   return true;
 }
 
+vector<pair<string, string>> prompts_of(const phasor_model* model) {
+  vector<pair<string, string>> all;
+  const char *name = nullptr, *text = nullptr;
+  size_t name_bytes = 0, text_bytes = 0;
+  while (phasor_prompt(model, count_of(all), &name, &name_bytes, &text, &text_bytes) == PHASOR_OK)
+    all.emplace_back(string(name, name_bytes), string(text, text_bytes));
+  return all;
+}
+
 bool find_prompt(const phasor_model* model, const char* name, string* text, string* why) {
-  auto output = phasor_output{};
-  output.struct_size = sizeof output;
-  (void)phasor_model_output(model, &output);
   string known;
-  for (uint32_t i = 0; i < output.prompts; ++i) {
-    const char *found = nullptr, *said = nullptr;
-    size_t name_bytes = 0, text_bytes = 0;
-    if (phasor_prompt(model, i, &found, &name_bytes, &said, &text_bytes) != PHASOR_OK) break;
-    if (name == nullptr || string(found, name_bytes) == name)
-      return text->assign(said, text_bytes), true;
-    known += (i == 0 ? "" : ", ") + string(found, name_bytes);
+  for (const auto& one : prompts_of(model)) {
+    if (name == nullptr || one.first == name) return *text = one.second, true;
+    known += (known.empty() ? "" : ", ") + one.first;
   }
   if (name == nullptr) return true;
   *why = string("--prompt ") + name;

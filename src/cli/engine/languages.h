@@ -38,6 +38,8 @@ struct Languages {
 bool find_languages(const phasor_model* model, const phasor_side& source, const phasor_side& target,
                     const char* source_name, const char* target_name, Languages* out, string* why);
 
+// The file's prompts: (name, text).
+vector<pair<string, string>> prompts_of(const phasor_model* model);
 // The text of the file's prefix of that name; NULL: its first one, if it has any. False: *why names
 // those there are.
 bool find_prompt(const phasor_model* model, const char* name, string* text, string* why);

@@ -1,10 +1,7 @@
 #include "align.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <algorithm>
 
 namespace cli {
 namespace {
@@ -12,13 +9,13 @@ namespace {
 constexpr uint32_t kMostHeads = 4096;  // that --align-heads may name
 
 // "layer:head,…"; false when it is not that.
-bool parse_heads(const char* text, vector<std::pair<uint32_t, uint32_t>>* heads) {
+bool parse_heads(const char* text, vector<pair<uint32_t, uint32_t>>* heads) {
   for (;;) {
     uint32_t numbers[2] = {0, 0};
     for (uint32_t& number : numbers) {
       const size_t digits = strspn(text, "0123456789");
       if (digits == 0 || digits > 5) return false;
-      number = static_cast<uint32_t>(strtoul(text, nullptr, 10));
+      number = uint32_t(strtoul(text, nullptr, 10));
       text += digits;
       if (&number == numbers && *text++ != ':') return false;
     }
@@ -32,7 +29,7 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 }  // namespace
 
 int check_alignment(const RunOptions& o) {
-  vector<std::pair<uint32_t, uint32_t>> heads;
+  vector<pair<uint32_t, uint32_t>> heads;
   if (!o.align.given)
     return o.align_heads != nullptr ? usage_error("--align-heads: needs --align") : 0;
   if (o.align_heads != nullptr && !parse_heads(o.align_heads, &heads))
@@ -52,8 +49,7 @@ int Aligner::check() {
         "--align: words need a tokenizer for source and target, the model has none; expected "
         "--align=pieces");
   if (o_.align_heads != nullptr) (void)parse_heads(o_.align_heads, &heads_);
-  std::sort(heads_.begin(), heads_.end());
-  heads_.erase(std::unique(heads_.begin(), heads_.end()), heads_.end());
+  sort_unique(&heads_);
   // pairs (kind, weights) of the decoder's layers
   const vector<uint32_t> layers = numbers_of(e_, "decoder.layers");
   for (const auto& one : heads_) {
@@ -61,7 +57,7 @@ int Aligner::check() {
       return usage_error("--align-heads %u:%u: the decoder has %u layer%s, counted from 0",
                          one.first, one.second, e_.target.layers, plural(e_.target.layers));
     if (layers.size() <= 2 * size_t{one.first}) continue;  // a list that was cut: `align` sees
-    const string kind = "kind" + std::to_string(layers[2 * size_t{one.first}]);
+    const string kind = "kind" + to_string(layers[2 * size_t{one.first}]);
     vector<uint32_t> heads = numbers_of(e_, kind + ".cross_heads");
     if (heads.empty()) heads = numbers_of(e_, kind + ".heads");  // what it is where it is not said
     if (!heads.empty() && one.second >= heads[0])
@@ -77,13 +73,13 @@ void Aligner::see(void* self, const phasor_view* view) {
 
 void Aligner::add(const phasor_view& view) {
   for (uint32_t head = 0; head < view.heads; ++head) {
-    const std::pair<uint32_t, uint32_t> one(view.layer, head);
+    const pair<uint32_t, uint32_t> one(view.layer, head);
     if (!heads_.empty() && std::find(heads_.begin(), heads_.end(), one) == heads_.end()) continue;
     if (view.position == 0) ++found_;
     for (size_t row = 0; row < view.rows; ++row)
       for (size_t key = 0; key < view.cols; ++key)
         weights_[(view.position + row) * keys_ + key] +=
-            static_cast<double>(view.data[head * view.head_stride + row * view.stride + key]);
+            double(view.data[head * view.head_stride + row * view.stride + key]);
   }
 }
 
@@ -97,10 +93,8 @@ bool Aligner::is_special(uint32_t side, uint32_t id) const {
       in(s.suffix, s.suffix_count))
     return true;
   if (s.has_tokenizer == 0) return false;
-  Detokenizer alone(e_, side);
-  string text = alone.add(id);
-  text += alone.end();
-  return text.empty() && piece_text(e_, side, id) != "\xE2\x96\x81";  // a space at the start
+  return text_of(e_, side, {id}).empty() &&
+         piece_text(e_, side, id) != "\xE2\x96\x81";  // a space at the start
 }
 
 vector<Aligner::Unit> Aligner::units_of(uint32_t side, const TokenIds& ids,
@@ -113,8 +107,8 @@ vector<Aligner::Unit> Aligner::units_of(uint32_t side, const TokenIds& ids,
   for (size_t i = 0; i < ids.size(); ++i) {
     const bool special = is_special(side, ids[i]);
     if (pieces) {
-      out[i] = {!special, static_cast<uint32_t>(i), static_cast<uint32_t>(i)};
-      units->push_back(named ? piece_text(e_, side, ids[i]) : std::to_string(ids[i]));
+      out[i] = {!special, uint32_t(i), uint32_t(i)};
+      units->push_back(named ? piece_text(e_, side, ids[i]) : to_string(ids[i]));
       continue;
     }
     string more = text.add(ids[i]);
@@ -189,7 +183,7 @@ void Aligner::add_pairs(const TokenIds& source, Output* out) const {
     size_t words = 0;
     for (size_t i = 0; i < text.size(); ++i)
       words += !is_space(text[i]) && (i == 0 || is_space(text[i - 1])) ? 1 : 0;
-    made.target.resize(std::min(words, made.target.size()));
+    made.target.resize(min(words, made.target.size()));
   }
   for (size_t t = 0; t < to.size(); ++t) {
     if (!to[t].part) continue;
@@ -202,15 +196,13 @@ void Aligner::add_pairs(const TokenIds& source, Output* out) const {
       for (uint32_t w = to[t].first; w <= to[t].last && w < made.target.size(); ++w)
         made.pairs.emplace_back(s, w);
   }
-  std::sort(made.pairs.begin(), made.pairs.end());
-  made.pairs.erase(std::unique(made.pairs.begin(), made.pairs.end()), made.pairs.end());
+  sort_unique(&made.pairs);
 }
 
 string pairs_text(const Alignment& a) {
   string out;
   for (const auto& pair : a.pairs)
-    out +=
-        (out.empty() ? "" : " ") + std::to_string(pair.first) + "-" + std::to_string(pair.second);
+    out += (out.empty() ? "" : " ") + to_string(pair.first) + "-" + to_string(pair.second);
   return out;
 }
 

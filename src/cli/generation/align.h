@@ -42,9 +42,9 @@ class Aligner {
 
   const Engine& e_;
   const RunOptions& o_;
-  vector<std::pair<uint32_t, uint32_t>> heads_;  // (layer, head); empty: all
-  size_t keys_ = 0, found_ = 0;                  // found: heads that have been seen
-  vector<double> weights_;  // (tokens of the output, keys), the sum over the heads
+  vector<pair<uint32_t, uint32_t>> heads_;  // (layer, head); empty: all
+  size_t keys_ = 0, found_ = 0;             // found: heads that have been seen
+  vector<double> weights_;                  // (tokens of the output, keys), the sum over the heads
 };
 
 // "0-0 1-2", and the same with the texts as the member "alignment".

@@ -1,7 +1,5 @@
 #include "beams.h"
 
-#include <algorithm>
-
 #include "align.h"
 #include "sampling.h"
 
@@ -69,8 +67,8 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
     return false;
   vector<phasor_hypothesis> found(n_best(), sized<phasor_hypothesis>());
   size_t count = 0;
-  while (count < found.size() && phasor_hypothesis_get(e_.session, static_cast<uint32_t>(count),
-                                                       &found[count]) == PHASOR_OK)
+  while (count < found.size() &&
+         phasor_hypothesis_get(e_.session, uint32_t(count), &found[count]) == PHASOR_OK)
     ++count;
   *made = outputs(found.data(), count, prompt, shared.forced_count);
   *steps = result.steps;
@@ -115,7 +113,7 @@ size_t Beams::stop_at(const string& text, size_t before) const {
     const size_t from = before < stop.size() ? 0 : before - stop.size() + 1;
     const size_t at = text.find(stop, from);
     if (at == string::npos || at + stop.size() > end) continue;
-    first = at + stop.size() < end ? at : std::min(first, at);
+    first = at + stop.size() < end ? at : min(first, at);
     end = at + stop.size();
   }
   return first;

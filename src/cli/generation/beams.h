@@ -14,7 +14,7 @@ int check_beams(const RunOptions& options);
 // Which words (or pieces) of a source and of an output belong together.
 struct Alignment {
   vector<string> source, target;
-  vector<std::pair<uint32_t, uint32_t>> pairs;  // (source, target), in order
+  vector<pair<uint32_t, uint32_t>> pairs;  // (source, target), in order
 };
 
 struct Output {

@@ -90,7 +90,7 @@ class InTurn {
     if (!r_.e.done(status, &line->why)) return false;
     if (r_.beams.wanted()) return search(prompt, options, line);
     // the source and the prompt stay in the cache
-    const uint32_t samples = std::max(uint32_t{r_.o.samples}, 1u);
+    const uint32_t samples = max(uint32_t{r_.o.samples}, 1u);
     for (uint32_t i = 0; i < samples && (i == 0 || r_.e.going_on()); ++i) {
       options.seed = seed_of(r_.seed, line->number, i);
       if (i != 0) options.reuse = 1;
@@ -121,7 +121,7 @@ class InTurn {
   static int on_token(void* self, uint32_t id, uint32_t) {
     InTurn* t = static_cast<InTurn*>(self);
     if (!t->by_id()) return 0;
-    return stream((t->shown_++ != 0 ? "," : "") + std::to_string(id));
+    return stream((t->shown_++ != 0 ? "," : "") + to_string(id));
   }
 
   static int on_text(void*, const char* text, size_t bytes) { return stream({text, bytes}); }

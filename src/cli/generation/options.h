@@ -55,12 +55,12 @@ struct SamplingOptions {
       "--keep N",
       "a full context keeps its first N tokens and the newer half of the others, and goes on", 0,
       kMost};
-  // Those that a conversation has too.
-  FlagGroup choosing() {
-    return {"Choosing tokens",
-            {&temperature, &top_k, &top_p, &min_p, &typical, &seed, &repeat_penalty,
-             &presence_penalty, &frequency_penalty, &no_repeat_ngram, &min_new, &suppress,
-             &bad_words, &forced_last, &end, &stop, &lookahead}};
+  // Those that a conversation has too, and more.
+  template <class... More>
+  FlagGroup choosing(More&... more) {
+    return group("Choosing tokens", temperature, top_k, top_p, min_p, typical, seed, repeat_penalty,
+                 presence_penalty, frequency_penalty, no_repeat_ngram, min_new, suppress, bad_words,
+                 forced_last, end, stop, lookahead, more...);
   }
 };
 
@@ -145,19 +145,15 @@ struct RunOptions : CommandLine,
   Word prefix{"--prefix TEXT", "the output begins with TEXT"};
   Ids prefix_ids{"--prefix-ids IDS", "the output begins with these token ids"};
   FlagGroups flags() {
-    return {
-        {"Input", {&ids, &source_lang, &target_lang, &prompt, &prompt_text, &embeddings, &split}},
-        {"Output", {&n, &prefix, &prefix_ids, &print_ids, &align, &align_heads, &json, &quiet}},
-        choosing(),
-        {"Choosing tokens",
-         {&sample, &samples, &source_no_repeat_ngram, &keep, &shortlist, &shortlist_first,
-          &shortlist_best}},
-        {"Beam search",
-         {&beam, &length_penalty, &length_norm, &early_stopping, &renormalize, &coverage_penalty,
-          &groups, &diversity, &n_best}},
-        {"Arrays for NumPy", {&logits, &hidden, &hidden_decoder, &attention}},
-        {"States", {&save_state, &load_state}},
-        {"Memory and speed", {&context, &source, &cache, &batch, &threads, &isa, &load, &check}}};
+    return {group("Input", ids, source_lang, target_lang, prompt, prompt_text, embeddings, split),
+            group("Output", n, prefix, prefix_ids, print_ids, align, align_heads, json, quiet),
+            choosing(sample, samples, source_no_repeat_ngram, keep, shortlist, shortlist_first,
+                     shortlist_best),
+            group("Beam search", beam, length_penalty, length_norm, early_stopping, renormalize,
+                  coverage_penalty, groups, diversity, n_best),
+            group("Arrays for NumPy", logits, hidden, hidden_decoder, attention),
+            group("States", save_state, load_state),
+            group("Memory and speed", context, source, cache, batch, threads, isa, load, check)};
   }
 };
 

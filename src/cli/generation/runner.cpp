@@ -120,7 +120,7 @@ void Runner::print_json(const Line& line) const {
       .add("input_tokens", line.ids.size())
       .add("tokens", count)
       .add("seconds", line.seconds)
-      .add("tokens_per_second", line.seconds > 0 ? static_cast<double>(count) / line.seconds : 0);
+      .add("tokens_per_second", line.seconds > 0 ? double(count) / line.seconds : 0);
   if (options.temperature > 0) json.add("seed", seed_of(seed, line.number, 0));
   if (o.lookahead.given)
     json.add("steps", line.sum.steps)
@@ -152,7 +152,7 @@ void Runner::figures() const {
   print_figures(e, "line", printed_, tokens_, seconds);
   if (o.lookahead.given)
     note("lookahead: %u of %u guesses right, %u steps, %.2f tokens a step", all.accepted,
-         all.proposed, all.steps, all.steps != 0 ? static_cast<double>(tokens_) / all.steps : 0.0);
+         all.proposed, all.steps, all.steps != 0 ? double(tokens_) / all.steps : 0.0);
 }
 
 }  // namespace cli

@@ -2,7 +2,6 @@
 // side (side_by_side.cpp): the model with its options, how a line is read (runner.cpp), and how
 // what was made of it is printed.
 #pragma once
-#include <algorithm>
 
 #include "../options/input.h"
 #include "align.h"
@@ -24,7 +23,7 @@ struct Line {
   double seconds = 0;
 
   size_t parts(uint32_t samples) const {
-    return std::max({sentences.size(), size_t{samples}, size_t{1}});
+    return max({sentences.size(), size_t{samples}, size_t{1}});
   }
   const TokenIds& part(size_t i) const { return sentences.empty() ? ids : sentences[i]; }
 };

@@ -64,7 +64,7 @@ void room_for_generation(const SamplingOptions& o, const Engine& e, bool search,
       first_given(o.repeat_penalty, o.presence_penalty, o.frequency_penalty, o.no_repeat_ngram,
                   o.source_no_repeat_ngram, o.bad_words, o.min_new, o.suppress);
   if (!search && (draws(o) || edits != nullptr || edited)) limits->outputs |= PHASOR_WANT_SAMPLING;
-  limits->logit_rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
+  limits->logit_rows = o.lookahead.given ? uint32_t(o.lookahead.value) + 1 : 1;
   if (!whole && !search && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
     greedy_room(limits, limits->logit_rows);
 }
@@ -144,9 +144,8 @@ uint64_t first_seed(const SamplingOptions& o, bool quiet) {
   if (!o.seed.given) {
     struct timespec t = {};
     clock_gettime(CLOCK_REALTIME, &t);
-    seed = (static_cast<uint64_t>(t.tv_sec) * 1000000007u + static_cast<uint64_t>(t.tv_nsec)) *
-               0x9E3779B97F4A7C15u +
-           static_cast<uint64_t>(getpid()) * 0xBF58476D1CE4E5B9u;
+    seed = (uint64_t(t.tv_sec) * 1000000007u + uint64_t(t.tv_nsec)) * 0x9E3779B97F4A7C15u +
+           uint64_t(getpid()) * 0xBF58476D1CE4E5B9u;
     seed >>= 32;  // short enough to be typed again
   }
   if (!quiet) note("seed %" PRIu64, seed);

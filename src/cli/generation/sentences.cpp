@@ -10,9 +10,6 @@
 namespace cli {
 namespace {
 
-using std::string;
-using std::vector;
-
 enum class Break : unsigned char {
   carriage_return,
   line_feed,
@@ -77,11 +74,10 @@ struct Character {
 vector<Character> characters_of(const string& text) {
   vector<Character> all;
   for (size_t at = 0; at < text.size();) {
-    const unsigned char lead = static_cast<unsigned char>(text[at]);
+    const unsigned char lead = uint8_t(text[at]);
     const size_t bytes = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     uint32_t code = bytes == 1 ? lead : lead & (0xFFu >> (bytes + 1));
-    for (size_t i = 1; i < bytes; ++i)
-      code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 63u);
+    for (size_t i = 1; i < bytes; ++i) code = code << 6 | (uint8_t(text[at + i]) & 63u);
     all.push_back({at, break_of(code)});
     at += bytes;
   }

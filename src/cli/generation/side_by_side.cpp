@@ -69,7 +69,7 @@ class SideBySide {
     one.parts[0].done = !runs;
     if (!runs) return 0;
     for (size_t i = 0; i < one.parts.size(); ++i)
-      make_job(line, line.part(i), static_cast<uint32_t>(i), &one.parts[i]);
+      make_job(line, line.part(i), uint32_t(i), &one.parts[i]);
     return one.parts.size();
   }
 
@@ -81,7 +81,7 @@ class SideBySide {
     part->job.count = count_of(ids);
     part->job.out = part->out.data();
     part->job.outputs = part->found.data();
-    part->job.capacity = static_cast<uint32_t>(r_.capacity);
+    part->job.capacity = uint32_t(r_.capacity);
     part->job.n_best = count_of(part->found);
     phasor_random_seed(&part->job.random,
                        seed_of(r_.seed, line.number, line.sentences.empty() ? i : 0));
@@ -152,8 +152,8 @@ class SideBySide {
                                                       r_.prompt_of(ids), r_.options.forced_count);
         line.outputs.insert(line.outputs.end(), found.begin(), found.end());
       } else {
-        line.outputs.push_back(r_.output_of(line, ids, part.out.data(), part.job.made,
-                                            part.job.finish, static_cast<uint32_t>(i)));
+        line.outputs.push_back(
+            r_.output_of(line, ids, part.out.data(), part.job.made, part.job.finish, uint32_t(i)));
       }
     }
     return line.why.empty();

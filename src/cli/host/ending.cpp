@@ -1,4 +1,5 @@
 #include "ending.h"
+#include "system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +119,7 @@ void remove_parts() {
     if (const char* name = part.load()) (void)unlink(name);
 }
 
-bool Watch::begin(const void* data, size_t bytes, const std::string& line) {
+bool Watch::begin(const void* data, size_t bytes, const string& line) {
   line_ = line;
   for (place_ = 0; place_ < kMostWatched && watched[place_].data.load() != nullptr;) ++place_;
   if (place_ == kMostWatched) return place_ = -1, false;

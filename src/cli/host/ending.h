@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include <string>
+#include "system.h"
 
 namespace cli {
 
@@ -28,10 +28,10 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch();
-  bool begin(const void* data, size_t bytes, const std::string& line);  // false: there are too many
+  bool begin(const void* data, size_t bytes, const string& line);  // false: there are too many
 
  private:
-  std::string line_;
+  string line_;
   int place_ = -1;
 };
 

@@ -12,14 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 
-#include "../io/text.h"
-#include "clock.h"
 #include "mapping.h"
 #include "memory.h"
 #include "pool.h"
+#include "system.h"
 
 extern char** environ;
 
@@ -61,9 +59,9 @@ size_t beyond_caches() {
   uint64_t wanted = uint64_t(128) << 20;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  if (last > 0) wanted = std::max(wanted, 4 * static_cast<uint64_t>(last));
+  if (last > 0) wanted = max(wanted, 4 * uint64_t(last));
 #endif
-  return static_cast<size_t>(std::min(free_memory() / 4, wanted));
+  return size_t(min(free_memory() / 4, wanted));
 }
 
 double read_bandwidth(size_t bytes, uint32_t threads) {
@@ -80,7 +78,7 @@ double read_bandwidth(size_t bytes, uint32_t threads) {
     const double s = timed(&pool, threads, [&](uint32_t t) {
       for (size_t n = 0; n < times; ++n) sums[t * 8] += read_all(data + t * part, part);
     });
-    best = std::max(best, static_cast<double>(part) * static_cast<double>(times) * threads / s);
+    best = max(best, double(part) * double(times) * threads / s);
   }
   volatile uint64_t sink = 0;  // the reading is not left out
   for (uint64_t s : sums) sink = sink ^ s;
@@ -105,7 +103,7 @@ double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t thread
         &pool, threads, [&](uint32_t t) { done[t * 8] = phasor_model_peak(model, what, rounds); });
     uint64_t all = 0;
     for (uint32_t t = 0; t < threads; ++t) all += done[t * 8];
-    best = std::max(best, 2.0 * static_cast<double>(all) / s);
+    best = max(best, 2.0 * double(all) / s);
   }
   return best;
 }
@@ -163,7 +161,7 @@ double Energy::since_last() {
   double joules = 0;
   for (Zone& z : zones_) {
     const uint64_t at = number_in(z.file);
-    joules += static_cast<double>(at >= z.last ? at - z.last : at + z.range - z.last) * 1e-6;
+    joules += double(at >= z.last ? at - z.last : at + z.range - z.last) * 1e-6;
     z.last = at;
   }
   return joules;
@@ -193,15 +191,15 @@ Memory memory_in_use(const void* file, size_t file_bytes, const void* arena, siz
   }
   fclose(f);
   struct rusage usage;
-  m.peak = getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
-  m.peak = std::max(m.peak, m.now);
+  m.peak = getrusage(RUSAGE_SELF, &usage) == 0 ? uint64_t(usage.ru_maxrss) * 1024 : 0;
+  m.peak = max(m.peak, m.now);
   return m;
 }
 
 Faults page_faults() {
   struct rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return {};
-  return {static_cast<uint64_t>(usage.ru_minflt), static_cast<uint64_t>(usage.ru_majflt)};
+  return {uint64_t(usage.ru_minflt), uint64_t(usage.ru_majflt)};
 }
 
 Faults operator-(Faults a, Faults b) { return {a.minor - b.minor, a.major - b.major}; }
@@ -243,10 +241,10 @@ double forget_pages(const char* path) {
 #if defined(POSIX_FADV_DONTNEED)
   if (fd >= 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 #endif
-  const bool mapped = fd >= 0 && fstat(fd, &s) == 0 && s.st_size > 0 &&
-                      mapping.map(fd, static_cast<size_t>(s.st_size));
+  const bool mapped =
+      fd >= 0 && fstat(fd, &s) == 0 && s.st_size > 0 && mapping.map(fd, size_t(s.st_size));
   if (fd >= 0) close(fd);
-  return mapped ? share_in_memory(mapping.data(), static_cast<size_t>(s.st_size)) : 1;
+  return mapped ? share_in_memory(mapping.data(), size_t(s.st_size)) : 1;
 }
 
 }  // namespace cli

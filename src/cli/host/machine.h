@@ -5,10 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <string>
-#include <vector>
-
 #include "../../../include/phasor.h"
+
+#include "system.h"
 
 namespace cli {
 
@@ -31,10 +30,10 @@ class Energy {
 
  private:
   struct Zone {
-    std::string file;
+    string file;
     uint64_t last, range;  // microjoules
   };
-  std::vector<Zone> zones_;
+  vector<Zone> zones_;
 };
 
 struct Memory {
@@ -55,7 +54,7 @@ Faults operator-(Faults a, Faults b);
 
 // Seconds from starting this program with these arguments to the first byte of its output; negative
 // when it fails.
-double seconds_to_output(const std::vector<std::string>& arguments);
+double seconds_to_output(const vector<string>& arguments);
 
 // Asks the system to forget the file's pages. Returns the share of them that it still has.
 double forget_pages(const char* path);

@@ -4,11 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "memory.h"
-#include "thread.h"
+#include "system.h"
 
 namespace cli {
 namespace {
@@ -22,10 +19,10 @@ constexpr size_t kAhead = size_t{64} << 10;
 
 double share_in_memory(void* data, size_t bytes) {
   const size_t page = page_size();
-  std::vector<unsigned char> there((bytes + page - 1) / page);
+  vector<unsigned char> there((bytes + page - 1) / page);
   if (mincore(data, bytes, there.data()) != 0) return 1;
   const auto are = std::count_if(there.begin(), there.end(), [](int flags) { return flags & 1; });
-  return static_cast<double>(are) / static_cast<double>(there.size());
+  return double(are) / double(there.size());
 }
 
 bool read_bytes(int fd, unsigned char* to, size_t from, size_t end) {
@@ -34,7 +31,7 @@ bool read_bytes(int fd, unsigned char* to, size_t from, size_t end) {
     if (n < 0 && errno == EINTR) continue;
     if (n == 0) errno = 0;
     if (n <= 0) return false;
-    from += static_cast<size_t>(n);
+    from += size_t(n);
   }
   return true;
 }
@@ -46,7 +43,7 @@ bool write_all(int fd, const void* data, size_t bytes) {
     if (n == 0) errno = EIO;
     if (n <= 0) return false;
     p += n;
-    bytes -= static_cast<size_t>(n);
+    bytes -= size_t(n);
   }
   return true;
 }

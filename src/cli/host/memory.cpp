@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../../include/phasor.h"
+#include "system.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -19,19 +20,18 @@ namespace cli {
 namespace {
 
 bool granted() {
-  const std::string choice = line_of("/sys/kernel/mm/transparent_hugepage/enabled", "");
-  return choice.find("[always]") != std::string::npos ||
-         choice.find("[madvise]") != std::string::npos;
+  const string choice = line_of("/sys/kernel/mm/transparent_hugepage/enabled", "");
+  return choice.find("[always]") != string::npos || choice.find("[madvise]") != string::npos;
 }
 
 }  // namespace
 
 size_t page_size() {
   const long told = sysconf(_SC_PAGESIZE);
-  return told > 0 ? static_cast<size_t>(told) : 4096;
+  return told > 0 ? size_t(told) : 4096;
 }
 
-std::string line_of(const char* path, const char* name) {
+string line_of(const char* path, const char* name) {
   char line[512] = "";
   const size_t length = strlen(name);
   FILE* file = fopen(path, "r");

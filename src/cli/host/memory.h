@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <string>
+#include "system.h"
 
 namespace cli {
 
@@ -15,7 +15,7 @@ constexpr size_t kLarge = 2 * kHugePage;  // below it the rest of a last page wo
 size_t page_size();
 
 // The line of a file that begins with `name`, without it; "" when there is none.
-std::string line_of(const char* path, const char* name);
+string line_of(const char* path, const char* name);
 
 // Bytes that the system would give without swapping; 0 where it does not say.
 uint64_t free_memory();

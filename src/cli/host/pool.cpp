@@ -2,8 +2,7 @@
 
 #include <sched.h>
 
-#include "clock.h"
-#include "thread.h"
+#include "system.h"
 
 namespace cli {
 namespace {
@@ -21,7 +20,7 @@ inline void pause_cpu() {
 #endif
 }
 
-uint32_t left(uint64_t job) { return static_cast<uint32_t>(job); }
+uint32_t left(uint64_t job) { return uint32_t(job); }
 
 }  // namespace
 

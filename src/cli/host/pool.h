@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 #include <atomic>
-#include <vector>
 
 #include "../../../include/phasor.h"
+
+#include "system.h"
 
 namespace cli {
 
@@ -42,7 +43,7 @@ class Pool {
   std::atomic<bool> stop_{false};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
-  std::vector<pthread_t> workers_;
+  vector<pthread_t> workers_;
   uint32_t number_ = 0;
   double spin_ = 0;  // seconds
 };

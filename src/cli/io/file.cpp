@@ -89,8 +89,7 @@ bool ReadFile::check_kind(const char* kind) const {
                    : seen_.st_size == 0      ? "is empty"
                                              : nullptr;
   if (is != nullptr) return data_error("%s: %s, expected %s", path_.c_str(), is, kind), false;
-  return static_cast<uint64_t>(seen_.st_size) <= SIZE_MAX ||
-         refuse("is too large for this machine");
+  return uint64_t(seen_.st_size) <= SIZE_MAX || refuse("is too large for this machine");
 }
 
 bool ReadFile::copy(int fd) {
@@ -109,7 +108,7 @@ bool ReadFile::map(int fd) {
   const uint64_t end = before_weights(static_cast<const unsigned char*>(mapping_.data()), bytes_);
   if (end > kMostBeforeWeights)
     return refuse("has more than 1 GiB before its weights, expected a .phasor file with less");
-  if (!mapping_.own(fd, static_cast<size_t>(end))) return refuse_reading();
+  if (!mapping_.own(fd, size_t(end))) return refuse_reading();
   const string gone =
       "phasor: " + one_line(path_) + ": was cut short while it was in use, or cannot be read\n";
   if (!watch_.begin(mapping_.data(), bytes_, gone)) return refuse("too many files are mapped");
@@ -124,7 +123,7 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return refuse(strerror(errno));
   const bool known = fstat(fd, &seen_) == 0 ? check_kind(kind) : refuse(strerror(errno));
-  bytes_ = static_cast<size_t>(seen_.st_size);
+  bytes_ = size_t(seen_.st_size);
   const bool copied =
       how == Load::copy || (how == Load::copy_if_faster && worth_huge_pages(bytes_));
   const bool read = known && (copied ? copy(fd) : map(fd));

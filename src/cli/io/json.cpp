@@ -38,7 +38,7 @@ Json& Json::text(const string& value) {
   string quoted = "\"";
   for (size_t i = 0; i < value.size();) {
     const size_t length = utf8_length(value.data() + i, value.size() - i);
-    const unsigned char c = static_cast<unsigned char>(value[i]);
+    const unsigned char c = uint8_t(value[i]);
     if (length == 0)
       quoted += "\\ufffd";
     else if (c < 0x20 || c == 0x7F)

@@ -1,7 +1,5 @@
 // cli: writes JSON into a string. Calls nest as the text does: open, add, close.
 #pragma once
-#include <stddef.h>
-#include <stdint.h>
 
 #include <type_traits>
 
@@ -26,7 +24,7 @@ class Json {
     if constexpr (std::is_same_v<T, bool>)
       return plain(it ? "true" : "false");
     else if constexpr (std::is_integral_v<T>)
-      return plain(std::to_string(it));
+      return plain(to_string(it));
     else if constexpr (std::is_floating_point_v<T>)
       return real(it);
     else

@@ -20,11 +20,11 @@ bool values_of(const string& header, size_t most, size_t* out, vector<size_t>* s
     char* end = nullptr;
     const unsigned long long n = strtoull(p, &end, 10);
     if (shape != nullptr && shape->size() < kMostDimensions)
-      shape->push_back(n > most ? most + 1 : static_cast<size_t>(n));
+      shape->push_back(n > most ? most + 1 : size_t(n));
     if (n == 0 || *out == 0)
       *out = 0;
     else
-      *out = n > most || *out > most / n ? most + 1 : *out * static_cast<size_t>(n);
+      *out = n > most || *out > most / n ? most + 1 : *out * size_t(n);
     p = end + strspn(end, ", ");
   }
   return *p == ')';
@@ -34,10 +34,10 @@ bool values_of(const string& header, size_t most, size_t* out, vector<size_t>* s
 
 string npy_header(const vector<uint64_t>& shape) {
   string tuple;
-  for (const uint64_t n : shape) tuple += std::to_string(n) + ",";
+  for (const uint64_t n : shape) tuple += to_string(n) + ",";
   string header =
       format("\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", 0,
-             static_cast<int>(kHeader - 10), 0, tuple.c_str());
+             int(kHeader - 10), 0, tuple.c_str());
   if (header.size() >= kHeader) return "";
   header.resize(kHeader, ' ');
   header.back() = '\n';
@@ -47,9 +47,7 @@ string npy_header(const vector<uint64_t>& shape) {
 bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why,
                vector<size_t>* shape) {
   constexpr size_t start = 10;
-  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) |
-                                                             static_cast<unsigned char>(p[9]) << 8)
-                                       : 0;
+  const size_t header = bytes >= start ? size_t(uint8_t(p[8]) | uint8_t(p[9]) << 8) : 0;
   if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start)
     return *why = "not a NumPy file of version 1.0", false;
   const string text(p + start, header);

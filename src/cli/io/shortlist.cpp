@@ -1,10 +1,8 @@
 #include "shortlist.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace cli {
@@ -16,7 +14,7 @@ constexpr size_t kLongestLine = 1u << 24;  // bytes
 vector<string> words_of(const string& text) {
   vector<string> out;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
+    const size_t end = min(text.find(' ', at), text.size());
     if (end != at) out.push_back(text.substr(at, end - at));
     at = end + 1;
   }
@@ -33,11 +31,6 @@ bool parse_probability(const string& text, float* out) {
 
 void set_bit(uint32_t id, uint32_t* allowed, uint32_t words) {
   if (id / 32 < words) allowed[id / 32] |= 1u << id % 32;
-}
-
-void sort_unique(TokenIds* ids) {
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
 }
 
 }  // namespace
@@ -79,23 +72,17 @@ bool Shortlist::parse_vmap(const string& line, const Pieces& source, const Piece
   if (key.size() > kLongestKey)
     return *why = format("%zu source tokens, expected at most %zu", key.size(), kLongestKey), false;
   pieces_ += key.size() + values.size();
-  TokenIds ids, to;
-  bool known = true;
-  uint32_t id = 0;
-  for (const string& piece : key) {
-    if (source.find(piece, &id))
-      ids.push_back(id);
-    else
-      ++unknown_, known = false;
-  }
-  for (const string& piece : values) {
-    if (target.find(piece, &id))
-      to.push_back(id);
-    else
-      ++unknown_;
-  }
-  if (!known) return true;  // no source has it
-  longest_ = std::max(longest_, ids.size());
+  const auto known = [this](const Pieces& pieces, const vector<string>& words) {
+    TokenIds ids;
+    uint32_t id = 0;
+    for (const string& piece : words)
+      if (pieces.find(piece, &id)) ids.push_back(id);
+    unknown_ += words.size() - ids.size();
+    return ids;
+  };
+  const TokenIds ids = known(source, key), to = known(target, values);
+  if (ids.size() != key.size()) return true;  // no source has it
+  longest_ = max(longest_, ids.size());
   if (ids.empty())
     always(to.data(), to.size());
   else
@@ -168,13 +155,13 @@ bool Shortlist::parse(const char* text, size_t bytes, const Pieces& source, cons
     else if (is_utf8(line, &bad) && !line.empty())
       (void)(vmap ? parse_vmap(line, source, target, &bad)
                   : parse_lexical(line, source, target, &bad));
-    if (!bad.empty()) return *why = "line " + std::to_string(number) + ": " + bad, false;
+    if (!bad.empty()) return *why = "line " + to_string(number) + ": " + bad, false;
   }
   if (!vmap) {
     shared_ = shape.shared;
     longest_ = 1;
     keep_best(shape.best);
-    for (uint32_t id = 0; id < std::min(shape.first, target.count()); ++id) always_.push_back(id);
+    for (uint32_t id = 0; id < min(shape.first, target.count()); ++id) always_.push_back(id);
   }
   sort_unique(&always_);
   size_t known = always_.size();

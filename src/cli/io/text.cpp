@@ -27,7 +27,7 @@ bool output_error() {
 }  // namespace
 
 size_t utf8_length(const char* s, size_t bytes) {
-  const auto at = [s](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const auto at = [s](size_t i) { return uint8_t(s[i]); };
   const auto follows = [&](size_t n) {
     for (size_t i = 1; i < n; ++i)
       if ((at(i) & 0xC0) != 0x80) return false;
@@ -63,12 +63,12 @@ void LineReader::fill() {
   while (n < 0 && errno == EINTR);
   ended_ = n <= 0;
   failed_ = n < 0;
-  held_.resize(had + (n > 0 ? static_cast<size_t>(n) : 0));
+  held_.resize(had + (n > 0 ? size_t(n) : 0));
 }
 
 int LineReader::next_byte() {
   if (at_ == held_.size() && !ended_) fill();
-  return at_ < held_.size() ? static_cast<unsigned char>(held_[at_++]) : -1;
+  return at_ < held_.size() ? uint8_t(held_[at_++]) : -1;
 }
 
 bool LineReader::ready() {
@@ -93,7 +93,7 @@ bool LineReader::read(bool to_the_end) {
       line_.pop_back(), --bytes_;
     if (end && !to_the_end) break;
     ++bytes_;
-    if (line_.size() < kLongest) line_ += static_cast<char>(c);
+    if (line_.size() < kLongest) line_ += char(c);
   }
   if (failed_) {
     data_error("standard input: %s", errno == EBADF ? "is closed" : strerror(errno));
@@ -152,7 +152,7 @@ string format_list(const char* pattern, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   const int length = vsnprintf(nullptr, 0, pattern, arguments);
-  string out(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  string out(length > 0 ? size_t(length) : 0, '\0');
   (void)vsnprintf(&out[0], out.size() + 1, pattern, again);
   va_end(again);
   return out;
@@ -192,14 +192,14 @@ string format(const char* pattern, ...) {
 string one_line(const string& text) {
   string line;
   for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
+    const unsigned char byte = uint8_t(c);
     line += byte < 0x20 || byte == 0x7F ? format("\\x%02x", byte) : string(1, c);
   }
   return line;
 }
 
 string grouped(uint64_t value) {
-  string digits = std::to_string(value);
+  string digits = to_string(value);
   for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
 }
@@ -208,7 +208,7 @@ const char* plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 string join(const TokenIds& ids) {
   string out;
-  for (uint32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
+  for (uint32_t id : ids) out += (out.empty() ? "" : ",") + to_string(id);
   return out;
 }
 
@@ -216,7 +216,7 @@ bool parse_number(const char* s, const char* end, uint64_t most, uint64_t* out) 
   uint64_t value = 0;
   if (s == end) return false;
   for (; s != end; ++s) {
-    const uint64_t digit = static_cast<uint64_t>(*s - '0');
+    const uint64_t digit = uint64_t(*s - '0');
     if (*s < '0' || *s > '9' || digit > most || value > (most - digit) / 10) return false;
     value = value * 10 + digit;
   }
@@ -233,7 +233,7 @@ bool parse_ids(const char* text, TokenIds* ids) {
     while (*end >= '0' && *end <= '9') ++end;
     uint64_t id = 0;
     if (!parse_number(text, end, UINT32_MAX - 1, &id)) return false;
-    ids->push_back(static_cast<uint32_t>(id));
+    ids->push_back(uint32_t(id));
     while (*end == ' ') ++end;
     if (*end == 0) return true;
     if (*end != ',') return false;

@@ -2,23 +2,25 @@
 // errors are seen.
 #pragma once
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <string>
-#include <vector>
+#include "../host/system.h"
 
 namespace cli {
 
-using std::string;
-using std::vector;
 using TokenIds = vector<uint32_t>;
 
 // How many there are, as the library counts.
 template <class List>
 uint32_t count_of(const List& list) {
-  return static_cast<uint32_t>(list.size());
+  return uint32_t(list.size());
+}
+
+// In order, each once.
+template <class List>
+void sort_unique(List* list) {
+  std::sort(list->begin(), list->end());
+  list->erase(std::unique(list->begin(), list->end()), list->end());
 }
 
 // Bytes of the character that begins here: 1 … 4, or 0 when it is not UTF-8 (overlong, a surrogate,

@@ -16,10 +16,8 @@ void print_flag(const Flag& f) { output(format("  %-25s  %s\n", f.spec, f.help))
 void print_help(const Command& c, const FlagGroups& groups, const CommandLine& line) {
   output(format("phasor %s %s: %s\n", c.name, c.arguments, c.summary));
   if (c.more[0] != 0) output(format("%s\n", c.more));
-  const char* title = "";
   for (const FlagGroup& group : groups) {
-    if (strcmp(group.title, title) != 0) output(format("\n%s\n", group.title));
-    title = group.title;
+    output(format("\n%s\n", group.title));
     for (const Flag* f : group.flags) print_flag(*f);
   }
   output("\n");
@@ -63,6 +61,10 @@ bool check_places(const Command& c, const FlagGroups& groups, const CommandLine&
     all.push_back({what, path, output, false, {}, ""});
     found = find_target(&all.back());
     if (!found) data_error("%s: %s%s", path, output ? "cannot be written: " : "", strerror(errno));
+    if (!found || !output || (path[0] != 0 && strcmp(path, "-") != 0)) return;
+    data_error("%s \"%s\": expected the name of a file (standard output has the results)", what,
+               path);
+    found = false;
   };
   const auto add_flags = [&](File file) {
     for (const FlagGroup& group : groups)
@@ -72,14 +74,9 @@ bool check_places(const Command& c, const FlagGroups& groups, const CommandLine&
   };
   add("the model", line.model, false);
   add_flags(File::input);
-  if (c.takes == Takes::output && !line.texts.empty()) add("OUT", line.texts[0], true);
+  if (strstr(c.arguments, "OUT") != nullptr && !line.texts.empty()) add("OUT", line.texts[0], true);
   add_flags(File::output);
   if (!found) return false;
-  for (const Target& t : all)
-    if (t.output && (t.path[0] == 0 || strcmp(t.path, "-") == 0))
-      return data_error("%s \"%s\": expected the name of a file (standard output has the results)",
-                        t.what, t.path),
-             false;
   constexpr const char* kStreams[] = {"standard input", "standard output", "standard error"};
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     all.push_back({kStreams[fd], nullptr, fd != STDIN_FILENO, false, {}, ""});

@@ -44,12 +44,13 @@ int parse(const Command& c, const FlagGroups& groups, CommandLine* line, int arg
     if (f->needs_value() && value == nullptr && ++i < argc) value = argv[i];
     if (f->needs_value() && value == nullptr)
       return usage_error("%s: expected a value, %s", name.c_str(), f->takes);
+    f->given = f->name.c_str();
     if (const int status = f->set(value)) return status;
     if (line->help) return 0;
   }
   if (line->model == nullptr)
     return usage_error("%s: expected a model file (phasor %s --help)", c.name, c.name);
-  if (!line->texts.empty() && c.takes == Takes::nothing)
+  if (!line->texts.empty() && strcmp(c.arguments, "MODEL") == 0)
     return usage_error("%s: unexpected argument %s", c.name, line->texts[0]);
   if (!line->texts.empty() && line->ids.given)
     return usage_error("--ids: expected either ids or text, not both");

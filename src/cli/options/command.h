@@ -18,15 +18,11 @@ struct CommandLine {
   Switch help{"--help", "this text"};
 };
 
-// What may follow MODEL.
-enum class Takes { nothing, texts, output };
-
 struct Command {
   const char* name;
-  const char* arguments;
+  const char* arguments;  // "MODEL": nothing more; with OUT: a file to write
   const char* summary;
   const char* more;  // of its own help
-  Takes takes;
   // Returns the exit status: 0 done, 1 the model or the data is bad, 2 the command line. NULL: the
   // command is not in this build.
   int (*run)(const Command& command, int argc, char** argv);
@@ -48,6 +44,12 @@ int parse(const Command& command, const FlagGroups& groups, CommandLine* line, i
 bool begin(const Command& command, const FlagGroups& groups, CommandLine* line, int argc,
            char** argv, int* status);
 
+// The function of a command that is a class.
+template <class Class, class Options>
+int run_as(const Options& options) {
+  return Class(options).run();
+}
+
 // Command::run of a function.
 template <class Options, int (*Function)(const Options&)>
 int run_with(const Command& self, int argc, char** argv) {
@@ -60,12 +62,11 @@ int run_with(const Command& self, int argc, char** argv) {
 // help.
 template <class Options, int (*Function)(const Options&)>
 constexpr Command command(const char* name, const char* arguments, const char* summary,
-                          const char* more, Takes takes, bool in_build = true) {
+                          const char* more, bool in_build = true) {
   return {name,
           arguments,
           summary,
           more,
-          takes,
           in_build ? &run_with<Options, Function> : nullptr,
           [](const string& flag) { return find(Options().flags(), flag) != nullptr; }};
 }

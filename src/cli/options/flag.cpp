@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <algorithm>
-
 #include "../../../include/phasor.h"
 
 namespace cli {
@@ -15,13 +13,7 @@ Flag::Flag(const char* words, const char* text)
   if (takes[0] == ' ') ++takes;
 }
 
-int Switch::set(const char*) {
-  given = name.c_str();
-  return 0;
-}
-
 int Word::set(const char* text) {
-  given = name.c_str();
   value = text;
   return 0;
 }
@@ -34,20 +26,17 @@ int IsaName::set(const char* text) {
     known += string(" ") + phasor_isa_name(i);
   }
   if (found) return Word::set(text);
-  return usage_error("%s %s: expected one that runs here: %s", name.c_str(), text, known.c_str());
+  return usage_error("%s %s: expected one that runs here: %s", given, text, known.c_str());
 }
 
 int Words::set(const char* text) {
-  given = name.c_str();
   values.push_back(text);
   return 0;
 }
 
 int Number::set(const char* text) {
-  given = name.c_str();
   if (text == nullptr) return 0;
-  const uint64_t from = static_cast<uint64_t>(least),
-                 to = most > 0 ? static_cast<uint64_t>(most) : UINT64_MAX;
+  const uint64_t from = uint64_t(least), to = most > 0 ? uint64_t(most) : UINT64_MAX;
   const char* end = text + strlen(text);
   const bool size = strcmp(takes, "SIZE") == 0;  // may end in K or M, which count in 1,024s
   const uint64_t unit = !size || end == text ? 1
@@ -65,7 +54,6 @@ int Number::set(const char* text) {
 }
 
 int Choice::set(const char* text) {
-  given = name.c_str();
   word = text;
   value = 0;
   if (text == nullptr) return 0;
@@ -82,7 +70,6 @@ int Choice::set(const char* text) {
 
 int Real::set(const char* text) {
   char* end = nullptr;
-  given = name.c_str();
   value = strtof(text, &end);
   // not "nan", "inf" or hexadecimal
   const bool number = end != text && *end == 0 && strpbrk(text, "nNxX ") == nullptr;
@@ -92,7 +79,6 @@ int Real::set(const char* text) {
 }
 
 int Ids::set(const char* text) {
-  given = name.c_str();
   values.clear();
   if (parse_ids(text, &values)) return 0;
   return usage_error("%s %s: expected token ids separated by commas, such as 1,2,3", given, text);

@@ -13,8 +13,9 @@ struct Flag {
   // "--name": without a value; "--name N": with one; "--name a|b": one of these; "--name[=N]",
   // "--name[=a|b]": it may be left out.
   Flag(const char* words, const char* text);
-  // Takes a value, NULL where there is none. 0, or 2 after a line on standard error.
-  virtual int set(const char* value) = 0;
+  // Takes a value, NULL where there is none, when `given` is set. 0, or 2 after a line on standard
+  // error.
+  virtual int set(const char*) { return 0; }
   bool has_value() const { return takes[0] != 0; }
   bool needs_value() const { return has_value() && takes[0] != '['; }
 
@@ -31,14 +32,14 @@ struct Flag {
 
 struct Switch : Flag {
   using Flag::Flag;
-  int set(const char* text) override;
   operator bool() const { return given != nullptr; }
 };
 struct Word : Flag {
-  using Flag::Flag;
+  Word(const char* words, const char* text, const char* by_default = nullptr)
+      : Flag(words, text), value(by_default) {}
   int set(const char* text) override;
   operator const char*() const { return value; }
-  const char* value = nullptr;
+  const char* value;
 };
 struct IsaName : Word {  // a level that runs here
   using Word::Word;
@@ -64,7 +65,7 @@ struct Number : Flag {
          uint64_t by_default = 0)
       : Flag(words, text), least(from), most(to), value(by_default) {}
   int set(const char* text) override;
-  operator uint32_t() const { return static_cast<uint32_t>(value); }
+  operator uint32_t() const { return uint32_t(value); }
   double least, most;
   uint64_t value;
 };
@@ -105,6 +106,11 @@ struct FlagGroup {
   vector<Flag*> flags;
 };
 using FlagGroups = vector<FlagGroup>;
+
+template <class... Flags>
+FlagGroup group(const char* title, Flags&... flags) {
+  return {title, {&flags...}};
+}
 
 // The name of the first of these that was given, or NULL.
 template <class... Flags>

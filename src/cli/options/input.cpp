@@ -33,14 +33,14 @@ bool Inputs::read(Input* input) {
   const bool whole = whole_ && !input->is_ids;
   if (!(whole ? reader_.whole() : reader_.next())) return false;
   input->where = "standard input";
-  if (!whole) input->where += ", line " + std::to_string(reader_.number());
+  if (!whole) input->where += ", line " + to_string(reader_.number());
   input->text = reader_.line();
   if (input->is_ids) {
     if (!parse_ids(input->text.c_str(), &input->ids))
       input->error = "expected token ids separated by commas, such as 1,2,3";
   } else if (reader_.bytes() > most_bytes_ || reader_.bytes() != input->text.size()) {
-    input->error = "a text of " + std::to_string(reader_.bytes()) + " bytes, there is room for " +
-                   std::to_string(most_bytes_);
+    input->error = "a text of " + to_string(reader_.bytes()) + " bytes, there is room for " +
+                   to_string(most_bytes_);
   }
   return true;
 }
