@@ -56,7 +56,7 @@ class Runner {
   Beams beams;
   Aligner aligner;
   Capture capture;
-  NewFile state;  // --save-state
+  NewFile state;     // --save-state
   TokenIds end_ids;  // of the options
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   uint32_t batch = 1;                              // lines side by side
