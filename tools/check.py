@@ -8,6 +8,7 @@ rooms         include directions between the folders of src/ (docs/architecture.
 python-rooms  import directions between the packages of tools/, and no circle among their modules
 lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
+arguments     no call in tools/phasor passes more than six arguments by their places
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
 arena         nobody goes to a part of the arena but through a view, from the session
@@ -284,7 +285,6 @@ PYTHON_ROOMS = {
         "phasor.tokenizers",
         "phasor.reference",
         "phasor.checkpoints",
-        "phasor.sources.state_dict",
     },
     "phasor.sources": {
         *SHARED,
@@ -420,6 +420,37 @@ def check_functions(_):
             if length > LONGEST_FUNCTION and not any("in one piece" in s.lower() for s in above):
                 problems.append(f"{path.relative_to(ROOT)}:{first} has {length} lines")
     return problems_to(problems, f"{count} functions")
+
+
+MOST_ARGUMENTS = 6
+# Tables of data, whose rows may be calls.
+TABLES = {"format/tensors.py", "tokenizers/unicode.py"}
+
+
+def converter_modules():
+    """(name, text) of each module of tools/phasor that is no table."""
+    for path in sorted((TOOLS / "phasor").rglob("*.py")):
+        name = path.relative_to(TOOLS / "phasor").as_posix()
+        if name not in TABLES:
+            yield name, path.read_text(encoding="utf-8")
+
+
+def check_arguments(_):
+    trees = {name: ast.parse(text) for name, text in converter_modules()}
+    nodes = [(name, node) for name, tree in trees.items() for node in ast.walk(tree)]
+    # These take any number of arguments.
+    functions = [node for _, node in nodes if isinstance(node, ast.FunctionDef)]
+    many = {function.name for function in functions if function.args.vararg}
+    many |= {"struct.pack", "struct.pack_into"}
+    calls = [(name, node) for name, node in nodes if isinstance(node, ast.Call)]
+    problems = [
+        f"{name}:{node.lineno} passes {len(node.args)}: name those behind the sixth"
+        for name, node in calls
+        if len(node.args) > MOST_ARGUMENTS
+        and ast.unparse(node.func) not in many
+        and not any(isinstance(given, ast.Starred) for given in node.args)
+    ]
+    return problems_to(problems, f"{len(calls)} calls")
 
 
 # Whose business the places of an arena's parts are.

@@ -39,7 +39,7 @@ from phasor.format.file import CHAT
 from phasor.ignored import ignoring, recorded
 from phasor.moments import read_moments
 from phasor.program import find_phasor
-from phasor.sources.find import OPTIONS, source_of
+from phasor.sources.find import OPTIONS, SOURCES, source_of
 from phasor.sources.interface import Asked, Source
 from phasor.sources.tokenizer_files import NONE
 
@@ -101,8 +101,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
     add(
         "source",
-        "Hugging Face directory, PyTorch file or safetensors, llama2.c file, GGUF file, "
-        "directory of CTranslate2, .npz of Marian",
+        f"one of: {', '.join(source.what for source in SOURCES)}",
         type=Path,
         metavar="SOURCE",
     )

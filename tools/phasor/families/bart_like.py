@@ -92,7 +92,7 @@ def bart_like(
         "",
         names,
         {**_SIZES, **defaults},
-        adapt,
+        adapt=adapt,
         harmless=_HARMLESS,
         **{"embeddings": _EMBEDDINGS, **more},
     )

@@ -96,7 +96,7 @@ def llama_like(
         "model.",
         names or llama_names(),
         {**SIZES, **(defaults or {})},
-        adapt,
+        adapt=adapt,
         **own,
     )
 

@@ -68,7 +68,7 @@ def _family(kind: str, bias_layer: str, sizes: dict, scaled: tuple[bool, bool]) 
         "",
         t5_names(bias_layer),
         sizes,
-        _t5,
+        adapt=_t5,
         embeddings=_EMBEDDINGS,
         harmless=T5_HARMLESS,
         neutral=T5_NEUTRAL[kind],

@@ -78,7 +78,7 @@ ALBERT = Family(
         """,
         SIZES,
     ),
-    _albert,
+    adapt=_albert,
     heads={
         "Model": Head(unused=("pooler.*", "predictions.*", "sop_classifier.*")),
         "ForMaskedLM": _ALBERT_WORDS,

@@ -25,7 +25,7 @@ BERT = Family(
     "bert.",
     BERT_NAMES,
     SIZES,
-    bert,
+    adapt=bert,
     heads={
         "Model": BARE,
         "ForMaskedLM": BERT_WORDS,
@@ -70,7 +70,7 @@ BERT_GENERATION = Family(
         """,
         {name: value for name, value in SIZES.items() if name != "type_vocab_size"},
     ),
-    _bert_generation,
+    adapt=_bert_generation,
     heads={
         "Model": Head(unused=("lm_head.*",)),
         "ForMaskedLM": Head(

@@ -206,7 +206,7 @@ DEBERTA = Family(
         "v_bias": "encoder.layer.{layer}.attention.self.v_bias",
     },
     _SIZES,
-    _first,
+    adapt=_first,
     heads=_HEADS,
     harmless=_HARMLESS,
 )
@@ -241,7 +241,7 @@ DEBERTA_V2 = Family(
         """,
         _SIZES,
     ),
-    _second,
+    adapt=_second,
     heads={
         **_HEADS,
         "ForMultipleChoice": choice("pooler.dense", "pooler_hidden_act")._replace(unused=_WORDS),

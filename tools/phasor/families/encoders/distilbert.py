@@ -46,7 +46,7 @@ DISTILBERT = Family(
         """,
         SIZES,
     ),
-    _distilbert,
+    adapt=_distilbert,
     heads={
         "Model": Head(unused=("vocab_transform.*", "vocab_layer_norm.*", "vocab_projector.*")),
         "ForMaskedLM": Head(

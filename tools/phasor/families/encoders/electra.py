@@ -35,7 +35,7 @@ ELECTRA = Family(
         """,
         SIZES,
     ),
-    _electra,
+    adapt=_electra,
     heads={
         "Model": Head(
             unused=("generator_predictions.*", "generator_lm_head.*", "discriminator_predictions.*")

@@ -130,7 +130,7 @@ MODERNBERT = Family(
         classifier_bias             false
         classifier_activation       "gelu"
     """),
-    _modernbert,
+    adapt=_modernbert,
     heads={
         "Model": Head(unused=("head.*", "decoder.*")),
         "ForMaskedLM": Head(D.LOGITS, last="decoder", biases=("decoder.bias",), **_MODERNBERT_HEAD),

@@ -62,7 +62,7 @@ MPNET = Family(
         """,
     ),
     {**SIZES, "vocab_size": 30527, "pad_token_id": 1},
-    _mpnet,
+    adapt=_mpnet,
     heads={
         "Model": BARE,
         "ForMaskedLM": ROBERTA_WORDS,

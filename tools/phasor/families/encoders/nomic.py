@@ -108,7 +108,7 @@ NOMIC = Family(
         mlp_fc2_bias             true
         max_trained_positions    2048
     """),
-    _nomic,
+    adapt=_nomic,
     heads={
         "Model": BARE,
         "ForPreTraining": Head(

@@ -31,7 +31,7 @@ ROBERTA = Family(
     "roberta.",
     BERT_NAMES,
     {**SIZES, "pad_token_id": 1},
-    _roberta,
+    adapt=_roberta,
     heads={
         "Model": BARE,
         "ForMaskedLM": ROBERTA_WORDS,

@@ -49,7 +49,7 @@ ROFORMER = Family(
     "roformer.",
     {**BERT_NAMES, "projection": "embeddings_project.weight"},
     {**SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
-    _roformer,
+    adapt=_roformer,
     heads={
         "Model": BARE,
         "ForMaskedLM": BERT_WORDS,

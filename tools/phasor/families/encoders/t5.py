@@ -55,8 +55,8 @@ def _family(kind: str, bias_layer: str, sizes: dict) -> Family:
         "",
         {"embedding": "shared.weight", **t5_names(bias_layer)},
         {**sizes, "n_positions": 512},
-        _t5,
-        {"Model": Head(unused=("decoder.*", "lm_head.*"))},
+        adapt=_t5,
+        heads={"Model": Head(unused=("decoder.*", "lm_head.*"))},
         fields=table("""
             hidden_size              d_model
             num_hidden_layers        num_layers
