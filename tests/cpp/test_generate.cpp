@@ -641,16 +641,6 @@ TEST_CASE("rule 3.5: generation refuses by name what it cannot do, and changes n
   phasor_generation figures = PHASOR_GENERATION_INIT;
   CHECK(phasor_generate(e.session, 3, nullptr, 0, nullptr, 0, nullptr, &figures, nullptr) ==
         PHASOR_BAD_INPUT);
-
-  // A caller that was compiled when the options ended before the temperature.
-  phasor_generate_options old = PHASOR_GENERATE_OPTIONS_INIT;
-  std::memset(reinterpret_cast<char*>(&old) + offsetof(phasor_generate_options, temperature), 0xFF,
-              sizeof old - offsetof(phasor_generate_options, temperature));
-  old.struct_size = offsetof(phasor_generate_options, temperature);
-  begin(e);
-  const Made want = generate(e, {});
-  begin(e);
-  CHECK(generate(e, {}, old).ids == want.ids);
 }
 
 TEST_CASE("rule 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {

@@ -73,30 +73,6 @@ TEST_CASE("limits of a model: one that is refused is not handed out") {
   CHECK(model == nullptr);
 }
 
-TEST_CASE("limits of a model: more columns, fewer panels") {
-  WeightFile file("tiny-lm-f32");
-  file.tensor(kOutputWeight) = {kOutputWeight, kF32Panels, 59, 33, 4, std::string(4 * 2112, '\0')};
-  expect(opened(file.write()), PHASOR_BAD_FILE,
-         "output set 0, output weight: panel16 59x33/4, expected 59x32/4");
-  // Three parts of 33 rows, each of three panels.
-  uint32_t fused = 0;
-  for (const StoredTensor& t : WeightFile("tiny-relative-key-f32").tensors) {
-    if ((t.type_layout & 0xFF00) != 1 << 8 || t.panels == (t.rows + 15) / 16) continue;
-    ++fused;
-    for (const uint32_t panels : {t.panels - 1, t.panels + 1}) {
-      WeightFile other("tiny-relative-key-f32");
-      StoredTensor& wrong = other.tensor(t.key);
-      wrong.panels = panels;
-      wrong.bytes.resize(t.bytes.size() / t.panels * panels);
-      const std::string shape =
-          "panel16 " + std::to_string(t.rows) + "x" + std::to_string(t.cols) + "/";
-      const Said said = opened(other.write());
-      CHECK(said.line.find(shape + std::to_string(panels) + ", expected ") != std::string::npos);
-    }
-  }
-  CHECK(fused != 0);
-}
-
 TEST_CASE("limits of a model: sets of weights that are used again, and one that comes later") {
   WeightFile file("tiny-lm-f32");
   file.sections.clear();  // test vectors of two layers

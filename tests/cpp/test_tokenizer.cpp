@@ -3,9 +3,6 @@
 // ids; tests/reference/test_tokenizer.py compares many more.
 #include "test_tokenizer.h"
 
-#include "heap_counter.h"
-#include "share.h"
-
 using namespace tokenizer_tests;
 
 namespace {
@@ -287,70 +284,19 @@ TEST_CASE("tokenizer: pieces by id and by text") {
 }
 
 TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
-  if (!HeapCounter::active()) return;
-  for (const char* name : {"unigram.bin", "bpe.bin"}) {
-    const Bytes section = golden(name);
-    const std::string text = "I have a cat. 我有一只猫。 \xff " + std::string(1000, 'a');
-    Tokenizer t = open(section);
-    const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
-    const Block scratch(bytes);
-    Ids ids(2000);
-    std::vector<char> out(token_decode_capacity(t));
-    HeapCounter heap;
-    const char* why = nullptr;
-    bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
-    const EncodeResult r =
-        tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
-    ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
-    TokenDecoder state{};
-    for (std::size_t i = 0; ok && i < r.count; ++i)
-      ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
-    ok = ok && token_decode_end(&state, out.data(), out.size()) == 0;
-    const std::uint64_t allocations = heap.allocations();
-    CHECK(ok);
-    CHECK(allocations == 0);
-  }
+  for (const char* name : {"unigram.bin", "bpe.bin"}) allocates_nothing(golden(name));
 }
 
 TEST_CASE("tokenizer: every truncation is refused") {
   for (const Bytes& section :
-       {golden("unigram.bin"), golden("bpe.bin"), word_list(true), characters(true), small_bpe()}) {
-    CHECK(survives(section.data(), section.size()));
-    for (std::size_t bytes = 0; bytes < section.size(); ++bytes)
-      REQUIRE_FALSE(survives(section.data(), bytes));
-    Bytes longer = section;
-    longer.resize(section.size() + 4);
-    CHECK_FALSE(survives(longer.data(), longer.size()));
-  }
+       {golden("unigram.bin"), golden("bpe.bin"), word_list(true), characters(true), small_bpe()})
+    refuses_truncations(section, 1);
 }
 
 TEST_CASE("tokenizer: no damaged byte gets further than an error") {
-  // Whole small sections under many values; the goldens, larger, with a stride that meets every
-  // field.
-  for (Bytes section : {word_list(true), characters(false), small_bpe()}) {
-    for (std::size_t i = 0; i < section.size(); ++i) {
-      const unsigned char right = section[i];
-      for (const int wrong :
-           {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
-        section[i] = static_cast<unsigned char>(wrong);
-        survives(section.data(), section.size());
-      }
-      section[i] = right;
-    }
-  }
+  for (const Bytes& section : {word_list(true), characters(false), small_bpe()}) damage(section, 1);
   Share share;
-  for (const char* name : {"unigram.bin", "bpe.bin"}) {
-    Bytes section = golden(name);
-    for (std::size_t i = 0; i < section.size(); i += i < 512 ? 1 : 13) {
-      if (!share.takes()) continue;
-      const unsigned char right = section[i];
-      for (const int wrong : {0, 0xFF, right ^ 1, right ^ 0x80}) {
-        section[i] = static_cast<unsigned char>(wrong);
-        survives(section.data(), section.size());
-      }
-      section[i] = right;
-    }
-  }
+  for (const char* name : {"unigram.bin", "bpe.bin"}) damage(golden(name), 13, &share);
 }
 
 TEST_CASE("tokenizer: a damaged section is refused by name") {

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "heap_counter.h"
 #include "model_numbers.h"
+#include "share.h"
 #include "text/tokenizer.h"
 
 namespace tokenizer_tests {
@@ -290,6 +292,54 @@ inline bool survives(const unsigned char* section, std::size_t bytes) {
   }
   use(t);
   return true;
+}
+
+inline void refuses_truncations(const Bytes& section, std::size_t stride) {
+  CHECK(survives(section.data(), section.size()));
+  for (std::size_t bytes = 0; bytes < section.size(); bytes += bytes < 4096 ? 1 : stride)
+    REQUIRE_FALSE(survives(section.data(), bytes));
+  REQUIRE_FALSE(survives(section.data(), section.size() - 1));
+  Bytes longer = section;
+  longer.resize(section.size() + 4);
+  CHECK_FALSE(survives(longer.data(), longer.size()));
+}
+
+// Wrong values in every byte of a small section; a large one has a stride that meets every field.
+inline void damage(Bytes section, std::size_t stride, Share* share = nullptr) {
+  for (std::size_t i = 0; i < section.size(); i += i < 512 ? 1 : stride) {
+    if (share != nullptr && !share->takes()) continue;
+    const int right = section[i];
+    std::vector<int> all = {0, 0xFF, right ^ 1, right ^ 0x80};
+    if (stride == 1) all.insert(all.end(), {1, 2, 4, 0x7F, 0x80, 0xFE, right + 1});
+    for (const int wrong : all) {
+      section[i] = static_cast<unsigned char>(wrong);
+      survives(section.data(), section.size());
+    }
+    section[i] = static_cast<unsigned char>(right);
+  }
+}
+
+inline void allocates_nothing(const Bytes& section) {
+  if (!HeapCounter::active()) return;
+  const std::string text = "I have a [MASK]. 我有一只猫。 \xff " + std::string(1000, 'a');
+  Tokenizer t = open(section);
+  const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+  const Block scratch(bytes);
+  Ids ids(2000);
+  std::vector<char> out(token_decode_capacity(t));
+  HeapCounter heap;
+  const char* why = nullptr;
+  bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
+  const EncodeResult r =
+      tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
+  ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
+  TokenDecoder state{};
+  for (std::size_t i = 0; ok && i < r.count; ++i)
+    ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
+  ok = ok && token_decode_end(&state, out.data(), out.size()) <= out.size();
+  const std::uint64_t allocations = heap.allocations();
+  CHECK(ok);
+  CHECK(allocations == 0);
 }
 
 inline void refuses(Bytes section, std::size_t at, std::uint32_t value, const char* expected) {

@@ -1,7 +1,6 @@
 // Tokenizers of Hugging Face's package: its ids on committed goldens, refusal of every damaged
 // section, scratch to the byte. tests/golden/tokenizers/make_hf.py made the sections and the
 // expected ids; tests/reference/test_tokenizer_hf.py compares many more.
-#include "heap_counter.h"
 #include "test_tokenizer.h"
 
 using namespace tokenizer_tests;
@@ -434,69 +433,19 @@ TEST_CASE(
 }
 
 TEST_CASE("tokenizer: the package's models allocate nothing") {
-  if (!HeapCounter::active()) return;
-  for (const char* name : kGoldens) {
-    const Bytes section = golden((std::string(name) + ".bin").c_str());
-    const std::string text = "I have a [MASK]. 我有一只猫。 \xff " + std::string(1000, 'a');
-    Tokenizer t = open(section);
-    const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
-    const Block scratch(bytes);
-    Ids ids(2000);
-    std::vector<char> out(token_decode_capacity(t));
-    HeapCounter heap;
-    const char* why = nullptr;
-    bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
-    const EncodeResult r =
-        tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
-    ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
-    TokenDecoder state{};
-    for (std::size_t i = 0; ok && i < r.count; ++i)
-      ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
-    ok = ok && token_decode_end(&state, out.data(), out.size()) <= out.size();
-    const std::uint64_t allocations = heap.allocations();
-    CHECK(ok);
-    CHECK(allocations == 0);
-  }
+  for (const char* name : kGoldens) allocates_nothing(golden((std::string(name) + ".bin").c_str()));
 }
 
 TEST_CASE("tokenizer: every truncation of a section of the package's models is refused") {
   std::vector<Bytes> sections = small_sections();
   for (const char* name : kGoldens)
     sections.push_back(golden((std::string(name) + ".bin").c_str()));
-  for (const Bytes& section : sections) {
-    CHECK(survives(section.data(), section.size()));
-    for (std::size_t bytes = 0; bytes < section.size(); bytes += bytes < 4096 ? 1 : 61)
-      REQUIRE_FALSE(survives(section.data(), bytes));
-    REQUIRE_FALSE(survives(section.data(), section.size() - 1));
-    Bytes longer = section;
-    longer.resize(section.size() + 4);
-    CHECK_FALSE(survives(longer.data(), longer.size()));
-  }
+  for (const Bytes& section : sections) refuses_truncations(section, 61);
 }
 
 TEST_CASE("tokenizer: no damaged byte of the package's models gets further than an error") {
-  for (Bytes section : small_sections()) {
-    for (std::size_t i = 0; i < section.size(); ++i) {
-      const unsigned char right = section[i];
-      for (const int wrong :
-           {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
-        section[i] = static_cast<unsigned char>(wrong);
-        survives(section.data(), section.size());
-      }
-      section[i] = right;
-    }
-  }
-  for (const char* name : kGoldens) {
-    Bytes section = golden((std::string(name) + ".bin").c_str());
-    for (std::size_t i = 0; i < section.size(); i += i < 512 ? 1 : 131) {
-      const unsigned char right = section[i];
-      for (const int wrong : {0, 0xFF, right ^ 1}) {
-        section[i] = static_cast<unsigned char>(wrong);
-        survives(section.data(), section.size());
-      }
-      section[i] = right;
-    }
-  }
+  for (const Bytes& section : small_sections()) damage(section, 1);
+  for (const char* name : kGoldens) damage(golden((std::string(name) + ".bin").c_str()), 131);
 }
 
 TEST_CASE("tokenizer: a damaged section of the package's models is refused by name") {
