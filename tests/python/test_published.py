@@ -18,7 +18,7 @@ from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
 from phasor.sources.find import read_source
 from phasor.sources.hugging_face import directory as hugging_face
-from phasor.sources.hugging_face import tokenizers
+from phasor.sources.hugging_face import tokenizer_json, tokenizer_model
 from phasor.values import settings
 
 _OLD = settings("""
@@ -533,29 +533,43 @@ def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
     assert not any("config.json" in line for line in lines), lines[:3]
 
 
+_BPE = {"model_type": 2, "charsmap": b"", "remove_extra": False, "escape": True, "suffix": False}
+_BPE |= {"dummy_prefix": True, "byte_fallback": False}
+_BPE["pieces"] = [(b"<unk>", 0.0, 2), (b"<s>", 0.0, 3), (b"</s>", 0.0, 3), (b"a", -1.0, 1)]
+_BPE["pieces"] += [(b"b", -2.0, 1), (b"ab", -3.0, 1), ("▁".encode(), -4.0, 1)]
+
+
 @pytest.mark.parametrize(
-    "file, values, line",
+    "change, beside, line",
     [
-        ("added_tokens.json", {"<s>": 0}, ""),
-        ("added_tokens.json", {"<pad>": 2}, "the added token '<pad>' is not one of its pieces"),
-        ("special_tokens_map.json", {"additional_special_tokens": ["<x>"]}, "'<x>' is not one of"),
-        ("special_tokens_map.json", {"additional_special_tokens": [["<s>"]]}, "is not one of"),
-        ("tokenizer_config.json", {"added_tokens_decoder": {"0": ["<s>"]}}, "is not one of"),
-        (
-            "tokenizer_config.json",
-            {"added_tokens_decoder": {"0": {"content": {}}}},
-            "token {} is not one of",
-        ),
+        ({}, {}, ""),
+        ({"model_type": 1}, {}, "a model that is not bpe"),
+        ({"charsmap": b"x"}, {}, "precompiled_charsmap: the slow class of transformers and the"),
+        ({"remove_extra": True, "suffix": True}, {}, "remove_extra_whitespaces, treat_white"),
+        ({"escape": False}, {}, "escape_whitespaces off"),
+        ({"dummy_prefix": False}, {}, "another add_dummy_prefix"),
+        ({"pieces": _BPE["pieces"] + [(b"ab", 0.0, 1)]}, {}, "two pieces have the same text"),
+        ({"pieces": _BPE["pieces"][1:]}, {}, "there are 0 unknown pieces, expected one"),
+        ({"pieces": _BPE["pieces"] + [(b"\xff", 0.0, 1)]}, {}, "a piece is not UTF-8"),
+        ({"pieces": _BPE["pieces"] + [(b"a" * 600, 0.0, 1)]}, {}, "has 600 characters, expected"),
+        ({}, {"added_tokens.json": {"<pad>": 9}}, "'<pad>' has the id 9, the package would give"),
+        ({}, {"tokenizer_config.json": {"added_tokens_decoder": {"0": ["<s>"]}}}, "expected texts"),
+        ({}, {"tokenizer_config.json": {"eos_token": ["x"]}}, "eos_token: "),
     ],
 )
-def test_added_tokens_beside_a_decoders_model(file, values, line, tmp_path, monkeypatch):
-    """A SentencePiece model splits a text at its own pieces alone."""
-    proto = {"pieces": [(b"<s>", 0.0, 3), (b"a", 0.0, 1)]}
-    monkeypatch.setattr(tokenizers, "read_model_proto", lambda data: proto)
+def test_a_tokenizer_model_alone(change, beside, line, tmp_path, monkeypatch):
+    """Its control pieces and the added tokens beside it are found in text; what its classes read in
+    two ways is refused."""
+    monkeypatch.setattr(tokenizer_model, "read_model_proto", lambda data: {**_BPE, **change})
     (tmp_path / "tokenizer.model").write_bytes(b"of the patch")
-    (tmp_path / file).write_text(json.dumps(values))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<new>": 7}))
+    for name, values in beside.items():
+        (tmp_path / name).write_text(json.dumps(values))
     if not line:
-        tokenizers.check_added(tmp_path / "tokenizer.model")
+        _, info = tokenizer_json.build_hf_section(tmp_path / "tokenizer.model")
+        assert info["special"] == {"<unk>": 0, "<s>": 1, "</s>": 2} and info["ids"]["<new>"] == 7
+        assert (info["prefix"], info["suffix"], info["pieces"]) == ([1], [], 8)
         return
     with pytest.raises(PhasorError, match=line):
-        tokenizers.check_added(tmp_path / "tokenizer.model")
+        tokenizer_json.build_hf_section(tmp_path / "tokenizer.model")

@@ -786,6 +786,8 @@ def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
         vocab_size=290,
         model_type="bpe",
         byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
         character_coverage=1.0,
         num_threads=1,
         minloglevel=2,

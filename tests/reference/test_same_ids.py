@@ -297,6 +297,9 @@ def _llama2(folder: Path, legacy: bool) -> Made:
     forms["the slow class"] = Form(saved(slow, folder / "slow", net), auto(folder / "slow"))
     forms["5.x"] = Form(folder / "fast", "newer")
     other = {"5.x": "5.x has steps of its own"} if legacy else {}
+    edited = without_start(folder / "fast", folder / "edited")
+    forms["5.x, no start"] = Form(edited, "newer")
+    other["5.x, no start"] = "the template of tokenizer.json has none"
     if not legacy:  # ▁ before the first stretch alone, which GGUF has no word for
         return Made(forms, special, slow, other)
     tokens, types, scores = of_sentencepiece(folder / "tokenizer.model", {})
@@ -309,6 +312,29 @@ def _llama2(folder: Path, legacy: bool) -> Made:
             )
             forms[name] = Form(path, "the first")
     return Made(forms, special, slow, other)
+
+
+def without_start(source: Path, folder: Path) -> Path:
+    """A directory whose tokenizer.json puts an end behind a text, and nothing before it, and whose
+    configuration says nothing of that."""
+    shutil.copytree(source, folder)
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    said = json.loads((folder / "tokenizer_config.json").read_text())
+    end = said["eos_token"]
+    id_ = {token["content"]: token["id"] for token in content["added_tokens"]}[end]
+    around = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}]
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": around,
+        "pair": [*around, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {end: {"id": end, "ids": [id_], "tokens": [end]}},
+    }
+    path.write_text(json.dumps(content))
+    for name in ("add_bos_token", "add_eos_token"):
+        said.pop(name, None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    return folder
 
 
 def _added_llama(folder: Path) -> Made:
@@ -340,7 +366,8 @@ def _added_llama(folder: Path) -> Made:
             folder / f"{name}.gguf", tokens, types, scores=scores, ids=ids, template=template
         )
         forms[name] = Form(path, "the first")
-    return Made(forms, special, made)
+    other = {"the slow class, an older one": "without flags a token is looked for behind ▁"}
+    return Made(forms, special, made, other)
 
 
 def _gemma(folder: Path) -> Made:
@@ -581,7 +608,10 @@ def _cohere(folder: Path) -> Made:
     out = _package(folder, made, "CohereTokenizerFast", "command-r", special[2], special)
     # 4.57's class and GGUF begin a text with the start token where nothing says otherwise
     forms = {n: form for n, form in out.forms.items() if not n.startswith("GGUF")}
-    return out._replace(forms=forms)
+    edited = without_start(folder / "fast", folder / "edited")
+    forms["5.x, no start"] = Form(edited, "newer")
+    other = {"5.x, no start": "the template of tokenizer.json has none"}
+    return out._replace(forms=forms, other=other)
 
 
 # ---- Encoders
@@ -864,7 +894,7 @@ def every(request, tmp_path_factory) -> dict[str, tuple[Made, dict[str, Form]]]:
             continue
         for name, form in out[kind].forms.items():
             if form.theirs == "newer":
-                again = folder / "newer"
+                again = folder / f"newer {len(jobs)}"
                 shutil.copytree(folder / "net", again)
                 job = {"kind": "ids", "folder": str(form.source), "again": str(again)}
                 jobs.append((kind, name, {**job, "asks": asked(out[kind]), "whole": True}))
@@ -914,7 +944,7 @@ def test_the_ids_are_the_same(kind, every, phasor, tmp_path, capsys):
         if (want == first) == (name in made.other):
             pairs = [p for p in zip(texts, want, first, strict=True) if p[1] != p[2]]
             wrong.append((name, "its library has other ids", pairs[:2]))
-        if made.words is not None and not wrong:
+        if made.words is not None and name not in made.other and not wrong:
             _check_chat(phasor, out, made.words, name)
     assert not wrong, "\n".join(map(str, wrong))
 

@@ -93,6 +93,7 @@ READERS = {
         "tokenizers/charsmap.py",
         "tokenizers/tokenizer.py",
         "tokenizers/models/sentencepiece_bpe.py",
+        "sources/hugging_face/tokenizer_model.py",
         "tokenizers/models/unigram.py",
     ),
     "llama2c-tokenizer": ("sources/llama2c/tokenizer.py",),

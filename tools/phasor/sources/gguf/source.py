@@ -10,6 +10,7 @@ from phasor.families.model import Model
 from phasor.format.file import TARGET_TOKENIZER
 from phasor.sources.gguf import architectures
 from phasor.sources.gguf.container import GGUF, is_gguf
+from phasor.sources.gguf.tokenizer import PREFIX, usual_id
 from phasor.sources.interface import Asked, Source
 from phasor.sources.tokenizer_files import NONE, check_count, tokenizer_sections
 
@@ -40,9 +41,11 @@ def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
 
 def find_template(metadata: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The template of a file's metadata, or None, and its special tokens."""
-    tokens, variables = metadata.get("tokenizer.ggml.tokens"), {}
+    own = {key.removeprefix(PREFIX): value for key, value in metadata.items()}
+    tokens, variables = own.get("tokens"), {}
     for name, key in _TOKENS.items():
-        place = metadata.get(f"tokenizer.ggml.{key}_token_id")
+        id_ = f"{key}_token_id"
+        place = usual_id(own, id_) if own.get(id_) is None else own[id_]
         if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens):
             if isinstance(tokens[place], str):
                 variables[name] = tokens[place]

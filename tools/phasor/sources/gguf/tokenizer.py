@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from phasor import side_files
 from phasor.errors import shown
@@ -13,7 +13,7 @@ from phasor.tokenizers import pieces as gguf
 from phasor.tokenizers.section import CONTROL, UNKNOWN, USER_DEFINED, TokenizerError
 from phasor.values import is_whole, words
 
-_PREFIX = "tokenizer.ggml."
+PREFIX = "tokenizer.ggml."
 _NONE = (None, "no_vocab", "none")
 _USUAL = {
     "bos_token_id": (1, CONTROL),
@@ -25,11 +25,21 @@ _PHI3, _PHI3_PLAIN = ("phi-3", "phi3"), {"<s>", "<|endoftext|>"}
 _BEGIN = words("llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken")
 
 
+def usual_id(values: Mapping[str, Any], name: str) -> int | None:
+    """What llama.cpp takes for an id of a SentencePiece vocabulary that the file does not say.
+    values: the metadata under tokenizer.ggml."""
+    if values.get("model") != "llama" or name not in _USUAL:
+        return None
+    usual, kind = _USUAL[name]
+    types = values.get("token_type")
+    return usual if isinstance(types, list) and types[usual : usual + 1] == [kind] else None
+
+
 class Vocabulary(Fields):
     """What the metadata say of tokens. PhasorError names the file and the key."""
 
     def __init__(self, file: GGUF, rows: int) -> None:
-        super().__init__(file.path, file.under(_PREFIX), _PREFIX)
+        super().__init__(file.path, file.under(PREFIX), PREFIX)
         self.file, self.rows = file, rows
 
     def refuse(self, name: str, what: str) -> PhasorError:
@@ -37,15 +47,10 @@ class Vocabulary(Fields):
         return PhasorError(f"{self.error(name, what)} (--tokenizer none converts without)")
 
     def id(self, name: str) -> int | None:
-        """llama.cpp's, where the file of a SentencePiece vocabulary does not say it."""
         value = self.values.get(name)
         if value is not None and not is_whole(value, 0, self.rows - 1):
             raise self.expected(name, value, f"an id below {self.rows}")
-        if value is None and self.model == "llama" and name in _USUAL:
-            usual, kind = _USUAL[name]
-            types = self.list("token_type", int, [])
-            return usual if types[usual : usual + 1] == [kind] else None
-        return value
+        return usual_id(self.values, name) if value is None else value
 
     def _begins(self) -> bool:
         """Whether a text begins with the start token."""

@@ -123,7 +123,8 @@ def added_tokens(
             raise TokenizerError(f"model.vocab: {shown(text)} has the id {shown(token['id'])}")
         if text in out:
             own = token if flags or not tables else out[text]
-            out[text] = {**own, "id": out[text]["id"], "special": True}
+            special = token["special"] or own["special"]
+            out[text] = {**own, "id": out[text]["id"], "special": special}
             continue
         if token["id"] < 0:
             token, following = {**token, "id": following}, following + 1

@@ -20,6 +20,7 @@ from phasor import side_files
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
 from phasor.sources.fairseq import dictionary as fairseq
+from phasor.sources.hugging_face import tokenizer_model
 from phasor.sources.hugging_face.added import added_tokens, configuration, joined_tokens
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps, types_of
 from phasor.tokenizers.models import MODELS
@@ -256,16 +257,18 @@ _TEMPLATE_CLASSES = {
 def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
     """What the class of the tokenizer puts in the template's place; nothing for other classes."""
     name = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
-    if name not in _TEMPLATE_CLASSES:
+    flags = [config.get(f"add_{token}_token") for token in ("bos", "eos")]
+    newer = "backend" in config  # saved by transformers 5, whose file counts where neither is said
+    if name not in _TEMPLATE_CLASSES or (newer and flags == [None, None]):
         return {}
     around = []
-    for token, usual in zip(("bos", "eos"), _TEMPLATE_CLASSES[name]):
+    usual_flags = (False, False) if newer else _TEMPLATE_CLASSES[name]
+    for token, said, usual in zip(("bos", "eos"), flags, usual_flags):
         content = _token(config, token) or {
             "Llama": {"bos": "<s>", "eos": "</s>"},
             "CodeLlama": {"bos": "<s>", "eos": "</s>"},
             "Gemma": {"bos": "<bos>", "eos": "<eos>"},
         }.get(name, {}).get(token)
-        said = config.get(f"add_{token}_token")
         wanted, id_ = usual if said is None else said, vocabulary.id(content)
         if wanted and id_ is None:
             raise TokenizerError(
@@ -732,6 +735,24 @@ def _check_prefix(step: Any, config: dict) -> None:
         )
 
 
+def _from_tokenizer_model(path: Path, config: dict) -> dict:
+    """What transformers' conversion of a SentencePiece model gives for its class, which a directory
+    that names none has by its model type."""
+    gemma = str(config.get("model_type")).startswith("gemma")
+    usual = "GemmaTokenizer" if gemma else "LlamaTokenizer"
+    config["tokenizer_class"] = config["tokenizer_class"] or usual
+    kind = config["tokenizer_class"].removesuffix("Fast").removesuffix("Tokenizer")
+    names = {
+        **tokenizer_model.CLASSES[kind],
+        **{name: text for name in _USUAL if (text := _token(config, name)) is not None},
+    }
+
+    def named(ids: dict[str, int]) -> list[dict]:
+        return [_named(config, name, text, ids) for name, text in names.items()]
+
+    return tokenizer_model.read(path, config, kind, names, named)
+
+
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
@@ -746,6 +767,8 @@ def _read_spec(path: Path, config: dict) -> dict:
         return _from_vocab_txt(path, config)
     if path.is_file() and path.name == "sentencepiece.bpe.model":
         return _from_xlm_roberta(path, config)
+    if path.is_file() and path.name == "tokenizer.model":
+        return _from_tokenizer_model(path, config)
     if path.is_file() and path.name in ("vocab.json", "merges.txt"):
         return _from_merges(folder, config)
     file = path if path.is_file() else folder / "tokenizer.json"

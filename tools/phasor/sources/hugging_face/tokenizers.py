@@ -10,13 +10,12 @@ from typing import Any, Iterator, Sequence
 
 from phasor import mistaken
 from phasor.errors import PhasorError, printable, shown
-from phasor.families.hf_config import Config
 from phasor.families.model import Model
-from phasor.files import read_bytes, read_json, read_start
+from phasor.files import read_json, read_start
 from phasor.format import descriptor as D
 from phasor.sources.hugging_face import side_tokenizers, tokenizer_json
 from phasor.sources.hugging_face.directory import Directory
-from phasor.sources.hugging_face.side_tokenizers import Languages, configuration
+from phasor.sources.hugging_face.side_tokenizers import Languages
 from phasor.sources.hugging_face.template import find_template
 from phasor.sources.sentence_transformers import static
 from phasor.sources.tokenizer_files import (
@@ -29,7 +28,6 @@ from phasor.sources.tokenizer_files import (
 )
 from phasor.tokenizers import characters
 from phasor.tokenizers.section import contradiction
-from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
 
 _MOST_TOKENS = 5  # in a message
@@ -45,8 +43,13 @@ def _classes(*names: str) -> set[str]:
     return {f"{name}Tokenizer{fast}" for name in names for fast in ("", "Fast")}
 
 
-# Classes that read a vocab.txt as BERT does, without steps of their own.
+# Classes of encoders that read a vocab.txt as BERT does, without steps of their own, and those that
+# alone read a file in their way.
 _WORDPIECE_CLASSES = _classes("Bert", "DistilBert", "Electra", "MPNet")
+_ENCODER_CLASSES = {
+    "vocab.json": _classes("Roberta"),
+    "sentencepiece.bpe.model": _classes("XLMRoberta"),
+}
 # Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece
 # tokenizer.model with <s> before a text. A directory that names no class has its architecture's.
 _TEXT_CLASSES = {
@@ -91,9 +94,6 @@ def sections(
         if path.suffix == ".model" and (instead := mistaken.of_bytes(read_start(path))):
             raise PhasorError(instead)
         _check(source, path)
-        if path.suffix == ".model" and source.side == "target":
-            _describe_sentencepiece(source, path)
-            return tokenizer_sections(source.model, {"target": path})
         rows = source.model.descriptor[source.side]["vocabulary"]
         section, info = tokenizer_json.build_hf_section(
             path, rows=rows, lowercase=source.lowercase
@@ -249,49 +249,9 @@ def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
         if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
             return set(tokenizer_json.FAIRSEQ_CLASSES), False
         own = path.suffix in (".txt", ".json") and source.family.wordpiece
-        return _WORDPIECE_CLASSES if own else set(), own
+        return _WORDPIECE_CLASSES if own else _ENCODER_CLASSES.get(path.name, set()), own
     own = bool(_OWN_CLASSES.get(path.name, set()) & set(source.family.types))
     return _TEXT_CLASSES.get(path.name, set()), own
-
-
-def _describe_sentencepiece(source: Directory, path: Path) -> None:
-    """What tokenizer_config.json says of the ids around a text."""
-    where = path.parent / "tokenizer_config.json"
-    check_added(path)
-    config = Config(
-        where,
-        read_json(where) if where.is_file() else {},
-        {"add_bos_token": True, "add_eos_token": False},
-    )
-    side = source.model.descriptor[source.side]
-    for flag, place, ids in (
-        ("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]),
-        ("add_eos_token", "suffix", side["end"][:1]),
-    ):
-        if config.flag(flag):
-            if not ids:
-                raise config.error(flag, "true, and no configuration has the id")
-            side[place] = ids
-
-
-def check_added(path: Path) -> None:
-    """PhasorError for an added token that is not a piece of the model: nothing would split a
-    text at it."""
-    config = configuration(path.parent)
-    pieces = {
-        text.decode(errors="replace") for text, _, _ in read_model_proto(read_bytes(path))["pieces"]
-    }
-    more = config.get("additional_special_tokens")
-    for token in [
-        *config.get("added_tokens_decoder", {}).values(),
-        *(more if isinstance(more, list) else []),
-    ]:
-        text = token.get("content") if isinstance(token, dict) else token
-        if not isinstance(text, str) or text not in pieces:
-            raise PhasorError(
-                f"the added token {shown(text)} is not one of its pieces; save it as"
-                " tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
-            )
 
 
 def _describe(source: Directory, info: dict[str, Any], section: int) -> None:

@@ -72,6 +72,18 @@ def _char_decoder(spec: dict, byte_fallback: bool) -> int:
     return DROP_FIRST_SPACE * (STRIP in found)
 
 
+def _byte_ids(vocabulary: Vocabulary) -> list[int]:
+    """The pieces of the bytes; a byte that is a character with a piece needs none (Gemma's tab)."""
+    ids = vocabulary.of_model
+    found = [
+        ids.get(f"<0x{byte:02X}>", ids.get(chr(byte)) if byte < 128 else None)
+        for byte in range(256)
+    ]
+    if None in found:
+        refuse("model.byte_fallback with bytes that the vocabulary lacks")
+    return found
+
+
 def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary, int | None]:
     """added_prefix: an added token that is looked for in the normalized text gets the prefix of
     that text too, as in the package."""
@@ -82,8 +94,7 @@ def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary,
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")
     )
     fallback = bool(model.get("byte_fallback"))
-    if fallback and not BYTE_PIECES <= vocabulary.of_model.keys():
-        refuse("model.byte_fallback with bytes that the vocabulary lacks")
+    ids = _byte_ids(vocabulary) if fallback else [NO_ID] * 256
     section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
     section.flags = (
         _escaping(spec)
@@ -99,7 +110,6 @@ def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary,
         for left, right in merge_pairs(member(model, "merges", "model"))
     ):
         section.flags |= CUT_AT_SPACES
-    ids = [vocabulary.of_model[f"<0x{byte:02X}>"] if fallback else NO_ID for byte in range(256)]
     put_merges(section, model, ids, lambda left, right: True)
     escapes = bool(section.flags & ESCAPE_FIRST)
     section.expansion = 3 if escapes else 1
