@@ -5,7 +5,9 @@ line that names the file and the thing, exit status 1, and other files as they w
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import resource
 import signal
 import stat
@@ -776,6 +778,26 @@ def test_an_output_that_is_the_model(kind, tmp_path):
             "link",
             "m.phasor",
         ]
+
+
+READ = {"--embeddings", "--shortlist", "--load-state", "--moments"}
+
+
+@pytest.mark.parametrize("command", "run embed fill classify chat quantize".split())
+def test_no_two_files_of_a_command_are_one_where_it_writes(command, tmp_path):
+    """Every flag of the command's help that takes a file, beside every other."""
+    here = tmp_path / "here.npy"
+    np.save(here, np.ones((1, 4), np.float32))
+    kept = here.read_bytes()
+    files = re.findall(r"^  (--[a-z-]+) FILE", good(command, "--help"), re.M)
+    assert len(files) == {"run": 8, "embed": 3, "chat": 0, "quantize": 1}.get(command, 3)
+    for one, other in itertools.combinations(files, 2):
+        if not {one, other} <= READ:
+            words = [command, LANGUAGE, one, here, other, here]
+            bad(1, *words, says=[str(here), "is both", one, other, "own for what is written"])
+    for one in set(files) - READ:
+        bad(1, command, LANGUAGE, one, LANGUAGE, says=["is both the model and", one])
+    assert here.read_bytes() == kept
 
 
 def test_an_output_that_is_another_file_of_the_command(tmp_path):

@@ -6,14 +6,15 @@ import re
 import subprocess
 from pathlib import Path
 
+from make import entries
 from make.facts import Region, page_table
 from phasor.errors import PhasorError
 
 PAGE = "docs/cli.md"
-# Regions of the page: its groups of flags, or all of them; of several commands in one table.
+# Regions of the page: of run its groups of flags, of the encoders' commands one table, and one of
+# each other command.
 RUN = ["Input", "Output", "Choosing tokens", "Beam search", "Arrays for NumPy", "States"]
 RUN.append("Memory and speed")
-WHOLE = "chat tokenize inspect quantize verify score bench".split()
 ENCODERS = "embed fill classify tag answer rank".split()
 
 
@@ -47,9 +48,10 @@ def outputs(build: Path) -> list[Region]:
     head = ["flag", ""]
     run = groups("run")
     if list(run) != RUN:
-        raise PhasorError(f"{PAGE}: the help of run has {', '.join(run)}, expected {', '.join(RUN)}")
+        titles = f"{', '.join(run)}, expected {', '.join(RUN)}"
+        raise PhasorError(f"{PAGE}: the help of run has {titles}")
     made = [Region(PAGE, f"run, {title}", page_table(head, _rows(run[title]))) for title in run]
-    for command in WHOLE:
+    for command in sorted({*entries.commands()} - {"run", *ENCODERS}):
         flags = [row for rows in groups(command).values() for row in rows]
         made.append(Region(PAGE, command, page_table(head, _rows(flags))))
     who: dict[tuple[str, str], list[str]] = {}
