@@ -8,6 +8,7 @@ rooms         include directions between the folders of src/ (docs/architecture.
 python-rooms  import directions between the packages of tools/, and no circle among their modules
 lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
+files         no module of tools/phasor has more than 500 lines, but tables of data
 arguments     no call in tools/phasor passes more than six arguments by their places
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
@@ -422,7 +423,7 @@ def check_functions(_):
     return problems_to(problems, f"{count} functions")
 
 
-MOST_ARGUMENTS = 6
+MOST_LINES, MOST_ARGUMENTS = 500, 6
 # Tables of data, whose rows may be calls.
 TABLES = {"format/tensors.py", "tokenizers/unicode.py"}
 
@@ -433,6 +434,12 @@ def converter_modules():
         name = path.relative_to(TOOLS / "phasor").as_posix()
         if name not in TABLES:
             yield name, path.read_text(encoding="utf-8")
+
+
+def check_files(_):
+    found = {name: text.count("\n") for name, text in converter_modules()}
+    problems = [f"{name} has {n} lines" for name, n in found.items() if n > MOST_LINES]
+    return problems_to(problems, f"{len(found)} modules")
 
 
 def check_arguments(_):

@@ -22,7 +22,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
-from phasor.sources.hugging_face import tokenizer_json
+from phasor.sources.hugging_face import around, tokenizer_json
 from phasor.tokenizers.section import read_section
 
 
@@ -765,7 +765,7 @@ def test_a_pair_that_has_other_ids_around_it(tmp_path):
     )
     assert info["pair"] is None
     with pytest.raises(PhasorError, match="other ids around a pair than around a text"):
-        tokenizer_json.pair_of(info)
+        around.pair_of(info)
 
 
 def test_the_small_blenderbots_files(tmp_path, phasor):

@@ -1,6 +1,6 @@
 """Which directories of tokenizers, saved by transformers 4.57, have other ids in 5.x: its classes
 make the pipeline of a tokenizer.json anew, each in its own way, and the converter follows the file,
-as 4.57 does. OTHER pins the texts in which they differ, and tokenizer_json.py has the classes that
+as 4.57 does. OTHER pins the texts in which they differ, and configured.py has the classes that
 it names in a note."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import transformers
 from answers import newer_answers
 
 from phasor import convert
-from phasor.sources.hugging_face import tokenizer_json
+from phasor.sources.hugging_face import configured
 
 TEXTS = {
     "plain": "a town of people",
@@ -243,12 +243,12 @@ def test_the_note(case, both):
     """It is there where a text without a mask has other ids, and nowhere else; 5.x' own directory
     has none. (A mask that no file names is its class's default.)"""
     folder, other = both[case.name]
-    said = tokenizer_json.other_ids(folder)
+    said = configured.other_ids(folder)
     differs = bool({*other.split()} - {"mask"}) and not other.startswith("refused")
     assert (said is not None) == differs, said
     assert said is None or f"this {case.kind}Tokenizer's" in said or case.kind == "PreTrained"
     again = folder.parent / f"{folder.name} again"
-    assert other.startswith("refused") or tokenizer_json.other_ids(again) is None
+    assert other.startswith("refused") or configured.other_ids(again) is None
 
 
 def test_the_note_is_printed(both, tmp_path, capsys):

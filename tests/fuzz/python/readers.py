@@ -59,6 +59,8 @@ READERS = {
     ),
     "tokenizer-json": (
         "sources/hugging_face/tokenizer_json.py",
+        "sources/hugging_face/around.py",
+        "sources/hugging_face/configured.py",
         "sources/hugging_face/added.py",
         "tokenizers/json_parts.py",
         "tokenizers/pre_tokenizers.py",
@@ -83,6 +85,7 @@ READERS = {
     ),
     "vocabulary": (
         "sources/hugging_face/tokenizer_json.py",
+        "sources/hugging_face/older_files.py",
         "sources/hugging_face/added.py",
         "tokenizers/vocabulary.py",
         "tokenizers/models/word_list.py",

@@ -130,3 +130,52 @@ def added_tokens(
             token, following = {**token, "id": following}, following + 1
         out[text] = token
     return sorted(out.values(), key=lambda token: token["id"])
+
+
+# ---- Special tokens that have a name
+
+
+def token_text(config: dict, name: str) -> str | None:
+    """A special token of tokenizer_config.json: a text, or a table with its text as content."""
+    token = config.get(f"{name}_token")
+    token = token.get("content") if isinstance(token, dict) else token
+    if not token:
+        return None
+    if not isinstance(token, str):
+        raise TokenizerError(
+            f"tokenizer_config.json: {name}_token: {shown(token)}, expected a text, or a table "
+            "with a text as content"
+        )
+    return token
+
+
+USUAL = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "mask": ("[MASK]", "<mask>"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
+    "bos": (),
+    "eos": (),
+}
+_JSON_BYTES = 128 << 20
+
+
+def read_table(path: Path) -> dict:
+    return read_json(path, _JSON_BYTES) if path.exists() else {}
+
+
+def named_token(
+    config: dict, name: str, text: str, vocabulary: dict[str, int], lstrip: bool = False
+) -> dict:
+    """A special token that has a name. lstrip: of the class, where only its text is said."""
+    said = config.get(f"{name}_token")
+    flags = {flag: said.get(flag) for flag in _FLAGS} if isinstance(said, dict) else {}
+    made = {flag: value for flag, value in flags.items() if value is not None}
+    for flag, value in made.items():
+        if not isinstance(value, bool):
+            raise TokenizerError(
+                f"tokenizer_config.json: {name}_token: {flag}: {shown(value)}, expected true or"
+                " false"
+            )
+    return special_token(text, vocabulary.get(text, -1), **(made or {"lstrip": lstrip}))

@@ -13,7 +13,7 @@ from phasor.errors import PhasorError, printable, shown
 from phasor.files import parse_json, read_bytes, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from phasor.sources.hugging_face import added, numbered, tokenizer_json
+from phasor.sources.hugging_face import added, around, numbered, tokenizer_json
 from phasor.tokenizers import listed
 from phasor.tokenizers.section import id_count
 from phasor.values import words
@@ -116,11 +116,11 @@ def package(
     if "source" in sides:
         source = descriptor["source"]
         segments = descriptor["encoder"]["segments"]
-        tokenizer_json.check_segments(info, segments)
+        around.check_segments(info, segments)
         source.update((name, info[name]) for name in ("prefix", "suffix"))
         if descriptor["output"]["output"] == CLASSES:  # of one text or of two
-            tokenizer_json.check_cut(info)
-            source["pair"] = tokenizer_json.pair_of(info)
+            around.check_cut(info)
+            source["pair"] = around.pair_of(info)
     folder = path if path.is_dir() else path.parent
     kind = str(configuration(folder).get("tokenizer_class") or "")
     if kind.startswith("RoFormer"):

@@ -13,7 +13,13 @@ from phasor.errors import PhasorError, printable, shown
 from phasor.families.model import Model
 from phasor.files import read_json, read_start
 from phasor.format import descriptor as D
-from phasor.sources.hugging_face import side_tokenizers, tokenizer_json
+from phasor.sources.hugging_face import (
+    around,
+    configured,
+    older_files,
+    side_tokenizers,
+    tokenizer_json,
+)
 from phasor.sources.hugging_face.directory import Directory
 from phasor.sources.hugging_face.side_tokenizers import Languages
 from phasor.sources.hugging_face.template import find_template
@@ -95,9 +101,7 @@ def sections(
             raise PhasorError(instead)
         _check(source, path)
         rows = source.model.descriptor[source.side]["vocabulary"]
-        section, info = tokenizer_json.build_hf_section(
-            path, rows=rows, lowercase=source.lowercase
-        )
+        section, info = tokenizer_json.build_hf_section(path, rows=rows, lowercase=source.lowercase)
         _note_versions(source.model, path)
         if given and (other := contradiction(section, source.model.descriptor[source.side])):
             raise PhasorError(f"not the model's vocabulary: {other}")
@@ -129,7 +133,7 @@ def with_adapters_files(source: Directory, folder: Path, given: Sequence[Path]) 
 
 def _note_versions(model: Model, path: Path) -> None:
     """Notes where transformers 5 has other ids for a tokenizer.json."""
-    if line := tokenizer_json.other_ids(path):
+    if line := configured.other_ids(path):
         model.notes.append(line)
 
 
@@ -247,7 +251,7 @@ def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
     is one of them)."""
     if source.family.stack != D.DECODER:
         if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
-            return set(tokenizer_json.FAIRSEQ_CLASSES), False
+            return set(older_files.FAIRSEQ_CLASSES), False
         own = path.suffix in (".txt", ".json") and source.family.wordpiece
         return _WORDPIECE_CLASSES if own else _ENCODER_CLASSES.get(path.name, set()), own
     own = bool(_OWN_CLASSES.get(path.name, set()) & set(source.family.types))
@@ -276,18 +280,18 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
         info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
     )
     if source.model.descriptor["model"]["stack"] == D.ENCODER:
-        tokenizer_json.check_cut(info)
+        around.check_cut(info)
     if source.family.stack == D.DECODER:
         _describe_text(source, side, info, section)
         return
     segments = source.model.descriptor["encoder"]["segments"]
-    source.model.notes += tokenizer_json.check_segments(info, segments)
+    source.model.notes += around.check_segments(info, segments)
     ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
     side.update((name, value) for name, value in ids.items() if value is not None)
     side.update(
         tokenizer=section,
         end=[] if last is None else [last],
-        pair=tokenizer_json.pair_of(info),
+        pair=around.pair_of(info),
         **{name: info[name] for name in ("prefix", "suffix", "pair_segment")},
     )
     if source.family is static.FAMILY:  # a text's own tokens alone
@@ -316,7 +320,7 @@ def _describe_text(
     side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
     if not classes:
         return
-    side["pair"] = tokenizer_json.pair_of(info)
+    side["pair"] = around.pair_of(info)
     # What is behind the last token that is no padding changes no class.
     while side["suffix"] and side["suffix"][-1] == side["pad"]:
         side["suffix"] = side["suffix"][:-1]

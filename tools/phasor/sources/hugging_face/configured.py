@@ -1,0 +1,195 @@
+"""What transformers changes in a tokenizer.json by the files beside it, and where its version 5
+makes other ids of one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from phasor import side_files
+from phasor.errors import shown
+from phasor.sources.hugging_face.added import (
+    configuration,
+    joined_tokens,
+    named_token,
+    read_table,
+    token_text,
+)
+from phasor.tokenizers.json_parts import steps, types_of
+from phasor.tokenizers.section import TokenizerError
+from phasor.values import words
+
+# Classes that make BertNormalizer anew where their own settings are not the file's, and the model
+# types of directories that name no class.
+_NORMALIZED = words("""
+    Bert DistilBert Electra MPNet Funnel MobileBert LayoutLM SqueezeBert Lxmert ConvBert Splinter
+    DPRReader DPRQuestionEncoder DPRContextEncoder
+""")
+_NORMALIZED_TYPES = words("bert distilbert electra mpnet")
+_CHINESE = "handle_chinese_chars"
+# Of these transformers 4.57 keeps tokenizer.json's _CHINESE, and 5.x has the configuration's.
+_CHINESE_BY_VERSION = words("MPNet mpnet Splinter")
+# Its settings in tokenizer_config.json, and what they are where it does not say it.
+_SETTINGS = {
+    "lowercase": ("do_lower_case", True),
+    "strip_accents": ("strip_accents", None),
+    _CHINESE: ("tokenize_chinese_chars", True),
+}
+_ATTRIBUTES = words("bos eos unk sep pad cls mask")
+
+
+def configured(spec: dict, folder: Path, config: dict) -> dict:
+    """A tokenizer.json with what transformers changes in it by the files beside it."""
+    kind = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    spec = dict(spec)
+    normalizer = spec.get("normalizer")
+    theirs = kind in _NORMALIZED or (not kind and config.get("model_type") in _NORMALIZED_TYPES)
+    if theirs and isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        said = {name: config.get(*setting) for name, setting in _SETTINGS.items()}
+        by_version = (kind or config.get("model_type")) in _CHINESE_BY_VERSION
+        if by_version and normalizer.get(_CHINESE, True) != said[_CHINESE]:
+            raise TokenizerError(
+                f"normalizer: {_CHINESE} is not tokenizer_config.json's {_SETTINGS[_CHINESE][0]},"
+                " and versions of transformers read different ones; make them the same"
+            )
+        spec["normalizer"] = {**normalizer, **said}
+    _check_prefix(spec.get("pre_tokenizer"), config)
+    _check_settings(spec, config, kind)
+    ids, own = _texts(spec.get("model")), spec.get("added_tokens") or []
+    if not isinstance(own, list) or not all(is_token(token) for token in own):
+        return spec  # which is refused where it is read
+    ids |= {token["content"]: token["id"] for token in own}
+    texts = {name: text for name in _ATTRIBUTES if (text := token_text(config, name)) is not None}
+    if theirs:
+        usual = {name: f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
+        texts = {**{name: text for name, text in usual.items() if text in ids}, **texts}
+    named = [named_token(config, name, texts[name], ids) for name in _ATTRIBUTES if name in texts]
+    spec["added_tokens"] = joined_tokens(folder, config, own, ids, named)
+    _check_own_tokens(config, {token["content"] for token in spec["added_tokens"]})
+    return spec
+
+
+def _check_own_tokens(config: dict, added: set[str]) -> None:
+    """PhasorError for a special token of the model's own that the tokenizer does not have:
+    transformers 5 adds it."""
+    named = {name: config[name] for name in config if name.endswith("_token")}
+    more = config.get("model_specific_special_tokens")
+    named |= more if isinstance(more, dict) else {}
+    for name in named:
+        if name.removesuffix("_token") in _ATTRIBUTES or name in ("add_bos_token", "add_eos_token"):
+            continue
+        text = token_text({"x_token": named[name]}, "x") if named[name] is not True else None
+        if text is not None and text not in added:
+            raise TokenizerError(
+                f"tokenizer_config.json: {name}: {shown(text)} is not an added token of"
+                " tokenizer.json, and transformers 5 makes it one"
+                f" ({side_files.ignoring(Path('tokenizer_config.json'), name)} leaves it out)"
+            )
+
+
+# Classes that make their steps anew in transformers 5, and what they make of these settings: the
+# part, its step, and the value of the setting with it.
+_SET_ANEW = {
+    "do_lower_case": (words("Albert DebertaV2 XLNet RemBert"), "normalizer", "Lowercase", True),
+    "keep_accents": (words("Albert RemBert"), "normalizer", "StripAccents", False),
+    "split_by_punct": (words("DebertaV2"), "pre_tokenizer", "Punctuation", True),
+}
+_INSIDE = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}
+
+
+def _check_settings(spec: dict, config: dict, kind: str) -> None:
+    """PhasorError for a setting that is not what tokenizer.json does: versions of transformers
+    follow one or the other."""
+    for name, (kinds, part, step, value) in _SET_ANEW.items():
+        said = config.get(name)
+        if kind not in kinds or not isinstance(said, bool):
+            continue
+        if (step in types_of(spec, part, _INSIDE[part])) != (said == value):
+            raise TokenizerError(
+                f"tokenizer_config.json: {name} is {str(said).lower()}, and the {part} of"
+                f" tokenizer.json {'has no' if said == value else 'has'} {step}; make them the same"
+            )
+
+
+def _texts(model: Any) -> dict[str, int]:
+    """The ids of a model's texts, those that are sound."""
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, list):
+        rows = ((row[0] if isinstance(row, list) and row else None) for row in vocabulary)
+        return {text: id_ for id_, text in enumerate(rows) if isinstance(text, str)}
+    found = vocabulary.items() if isinstance(vocabulary, dict) else ()
+    return {text: id_ for text, id_ in found if type(id_) is int}
+
+
+def is_token(token: Any) -> bool:
+    text, id_ = (token.get(n) for n in ("content", "id")) if isinstance(token, dict) else (0, 0)
+    return isinstance(text, str) and type(id_) is int
+
+
+def _check_prefix(step: Any, config: dict) -> None:
+    """A class of transformers puts its own add_prefix_space, false where nothing says it, in the
+    place of the file's; what has no class is the package's own."""
+    name, classed = "add_prefix_space", config.get("tokenizer_class") or config.get("model_type")
+    if not classed or not isinstance(step, dict) or step.get("type") != "ByteLevel":
+        return
+    said, own = bool(config.get(name)), step.get(name)
+    if isinstance(own, bool) and own != said:
+        raise TokenizerError(
+            f"tokenizer_config.json: {name} is {str(said).lower()}, and the pre_tokenizer of"
+            f" tokenizer.json has {str(own).lower()}; make them the same"
+        )
+
+
+# Classes of transformers 5 that make the normalizer and the pre-tokenizer anew, whatever a
+# tokenizer.json has (docs/tokenizers.md): those whose own are others than 4.57's, and those that
+# have these steps.
+_MADE_ANEW = words("""
+    BigBird DebertaV2 XLNet RemBert Pegasus MBart MBart50 XGLM Barthez CodeLlama Nllb Reformer
+    SeamlessM4T
+""")
+_NO_NORMALIZER: list[str] = []
+_LEVEL, _NFC = ["ByteLevel"], ["NFC"]
+_STEPS = {
+    **dict.fromkeys(words("GPT2 Roberta Bart CodeGen Whisper Deberta"), (_NO_NORMALIZER, _LEVEL)),
+    **{"GPTNeoX": (_NFC, _LEVEL), "Qwen2": (_NFC, ["Split", *_LEVEL])},
+    "Cohere": (_NFC, ["Digits", *_LEVEL]),
+}
+_OF_MISTRAL = ("mistral", "phi3")  # whose LlamaTokenizer it leaves as the file has it
+
+
+def other_ids(path: Path) -> str | None:
+    """A line for a tokenizer.json of 4.57 of which transformers 5 makes other ids."""
+    folder = path if path.is_dir() else path.parent
+    file = folder / "tokenizer.json" if path.is_dir() else path
+    if file.suffix != ".json" or not file.is_file():
+        return None
+    config, own = configuration(folder), read_table(folder / "config.json")
+    kind = str(config.get("tokenizer_class") or own.get("tokenizer_class") or "")
+    kind = kind.removesuffix("Fast").removesuffix("Tokenizer")
+    if kind == "PreTrained" and own.get("model_type") == "qwen2":
+        kind = "Qwen2"
+    known = kind in _MADE_ANEW or kind in _STEPS or kind in ("T5", "Llama")
+    if not known or "backend" in config:  # saved by 5.x
+        return None
+    spec = read_table(file)
+    normalizers, words_ = (
+        [step.get("type") for step in steps(spec.get(part), part, inside)]
+        for part, inside in (("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"))
+    )
+    scheme = json.dumps(spec.get("pre_tokenizer"))
+    same = False
+    if kind in _STEPS:
+        same = (normalizers, words_) == _STEPS[kind]
+    elif kind == "T5":
+        same = '"always"' in scheme
+    elif kind == "Llama":
+        level = types_of(spec, "decoder", "decoders") == _LEVEL
+        same = level or own.get("model_type") in _OF_MISTRAL
+        same = same or (not normalizers and '"never"' not in scheme)
+    return (
+        None
+        if same
+        else f"{file}: transformers 5 has steps of its own in place of this {kind}Tokenizer's, and"
+        " other ids for some texts (docs/tokenizers.md); here they are the file's, as in 4.57"
+    )
