@@ -16,15 +16,9 @@
 #endif
 
 // Every word, and the constant that says whether it is built. A new one is one line here. The
-// tokenizers' models (text/models.h) and the activations (activations.h) bring their own.
+// tokenizers' models (text/models.h), the activations (activations.h) and the types of weights
+// (types.h) bring their own.
 #define PHASOR_BUILD_WORDS(X)                     \
-  /* types of weights */                          \
-  X("q8", kHasQ8)                                 \
-  X("q4", kHasQ4)                                 \
-  X("q8r", kHasQ8r)                               \
-  X("q4m", kHasQ4m)                               \
-  X("f16", kHasF16)                               \
-  X("bf16", kHasBf16)                             \
   /* the cache's types */                         \
   X("cache-f16", kHasCacheF16)                    \
   X("cache-q8", kHasCacheQ8)                      \

@@ -1,11 +1,13 @@
 // The panel layout: sizes and index functions, and nothing else (docs/format.md, "Layouts").
 //
-// The one header that format, kernels, model and the quantizer share. It includes only the two
+// The header that format, kernels, model and the quantizer share. It includes the types and the two
 // headers of fixed-width types, and holds no data. A matrix W (N outputs, K inputs) is kept in
 // panels of 16 outputs, interleaved so that one vector holds 16 outputs at the same k.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+
+#include "types.h"
 
 namespace phasor {
 
@@ -17,20 +19,6 @@ constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
 // Inputs of a matrix in q8r: the sums of its rows fit an int32 (rule 1.18).
 constexpr uint32_t kMostInRow = 132104;
 
-// The codes of docs/format.md. q8rh is q8r of inputs that are rotated.
-enum class Type : uint8_t {
-  f32 = 1,
-  f16 = 2,
-  bf16 = 3,
-  q8 = 4,
-  q4 = 5,
-  f64 = 6,
-  q8r = 7,
-  q8rh = 8,
-  q4m = 9,
-  q4k = 10
-};
-constexpr unsigned kTypes = 10;
 enum class Layout : uint8_t { panel16 = 1, rows = 2, vector = 3 };
 
 // no overflow for n < 2^63
@@ -38,14 +26,6 @@ constexpr uint64_t round_up(uint64_t n, uint64_t m) { return (n + m - 1) / m * m
 constexpr uint64_t groups_of(uint64_t cols) { return (cols + kGroup - 1) / kGroup; }
 constexpr uint64_t whole_groups_of(uint64_t cols) { return round_up(cols, kRowStep) / kGroup; }
 constexpr uint64_t panels_of(uint64_t rows) { return (rows + kLanes - 1) / kLanes; }
-
-// A scale for each group of 32, and a minimum too; a scale for each row, in f32.
-constexpr bool minimum_type(Type type) { return type == Type::q4m || type == Type::q4k; }
-constexpr bool grouped_type(Type type) {
-  return type == Type::q8 || type == Type::q4 || minimum_type(type);
-}
-constexpr bool whole_type(Type type) { return type == Type::q8r || type == Type::q8rh; }
-constexpr bool quantized_type(Type type) { return grouped_type(type) || whole_type(type); }
 
 // The inputs that are rotated together: the largest power of two that divides K, at most 64 (rule
 // 1.19).
@@ -74,11 +54,11 @@ constexpr uint64_t scale_plane_bytes(uint64_t count) { return round_up(count * 2
 // Of q4k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales and eight
 // minima of six bits.
 constexpr size_t kCodeBytes = 12, kSuperBytes = 4 + kCodeBytes;
-constexpr uint64_t supers_of(uint64_t groups) { return (groups + kSuper - 1) / kSuper; }
 // Bytes of a row's scales and minima in q4m and q4k; and of the plane of `rows` rows' (of a panel:
 // 16).
 constexpr uint64_t minimum_scale_bytes(Type type, uint64_t groups) {
-  return type == Type::q4m ? groups * 4 : supers_of(groups) * kSuperBytes;
+  const unsigned n = record_groups(type);
+  return n == 0 ? 0 : (groups + n - 1) / n * record_bytes(type);
 }
 constexpr uint64_t minimum_plane_bytes(Type type, uint64_t rows, uint64_t groups) {
   return round_up(rows * minimum_scale_bytes(type, groups), 64);
@@ -94,52 +74,25 @@ constexpr unsigned minimum_code(size_t i, Byte byte) {
   return i < 4 ? byte(i + 4) & 63u : byte(i + 4) >> 4 | (byte(i) >> 6) << 4;
 }
 
-// Bytes of one panel of 16 rows by `cols`; 0 for a type that has no panels.
-constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
-  switch (type) {
-    case Type::f32:
-      return cols * kLanes * 4;
-    case Type::f16:
-      return cols * kLanes * 2;
-    case Type::bf16:
-      return (cols + 1) / 2 * kLanes * 4;
-    case Type::q8:
-      return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup;
-    case Type::q4:
-      return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup / 2;
-    case Type::q4m:
-    case Type::q4k:
-      return minimum_plane_bytes(type, kLanes, groups_of(cols)) +
-             groups_of(cols) * kLanes * kGroup / 2;
-    case Type::q8r:
-    case Type::q8rh:
-      return kLanes * 4 + round_up(cols, kRowStep) * kLanes;
-    default:
-      return 0;
-  }
+// Columns of a row as it is stored, with those of its padding.
+constexpr uint64_t stored_cols(Type type, uint64_t cols) {
+  if (whole_type(type)) return round_up(cols, kRowStep);
+  return grouped_type(type) ? round_up(cols, kGroup) : cols;
 }
-
-// Bytes of a tensor in `rows` layout; 0 for a type that has none.
+// Bytes of the scales of `rows` rows, which lie in front of their values.
+constexpr uint64_t plane_bytes(Type type, uint64_t rows, uint64_t cols) {
+  if (minimum_type(type)) return minimum_plane_bytes(type, rows, groups_of(cols));
+  if (whole_type(type)) return round_up(rows * 4, 64);
+  return grouped_type(type) ? scale_plane_bytes(rows * groups_of(cols)) : 0;
+}
+// Bytes of a tensor in `rows` layout, and of one panel of 16 rows by `cols`; 0 for a type that has
+// none.
 constexpr uint64_t rows_bytes(Type type, uint64_t rows, uint64_t cols) {
-  switch (type) {
-    case Type::f32:
-      return rows * cols * 4;
-    case Type::f16:
-    case Type::bf16:
-      return rows * cols * 2;
-    case Type::q8:
-      return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup;
-    case Type::q4:
-      return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
-    case Type::q4m:
-    case Type::q4k:
-      return minimum_plane_bytes(type, rows, groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
-    case Type::q8r:
-    case Type::q8rh:
-      return round_up(rows * 4, 64) + rows * round_up(cols, kRowStep);
-    default:
-      return 0;
-  }
+  if (no_matrix_type(type)) return 0;
+  return plane_bytes(type, rows, cols) + rows * (stored_cols(type, cols) * value_bits(type) / 8);
+}
+constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
+  return rows_bytes(type, kLanes, pair_type(type) ? round_up(cols, 2) : cols);
 }
 
 // Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
@@ -155,10 +108,22 @@ constexpr size_t panel_index_bf16(size_t o, size_t k) {
 constexpr size_t panel_index_q4(size_t o, size_t k) {  // of the byte
   return k / kGroup * (kGroup / 2 * kLanes) + k % (kGroup / 2) / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
+constexpr size_t panel_index(Type type, size_t o, size_t k) {
+  const unsigned bits = value_bits(type);
+  if (bits <= 8) return bits == 8 ? panel_index_q8(o, k) : panel_index_q4(o, k);
+  return pair_type(type) ? panel_index_bf16(o, k) : panel_index_f32(o, k);
+}
+// The same of a row in `rows` layout.
+constexpr size_t row_index(Type type, size_t cols, size_t row, size_t k) {
+  const size_t at = row * static_cast<size_t>(stored_cols(type, cols)) + k;
+  return value_bits(type) >= 8 ? at : (at - k % kGroup) / 2 + k % (kGroup / 2);
+}
+// Of a value of 4 bits its byte's.
+constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }
 // Byte i of the scales and minima of row o, as `rows` layout has them one after the other, in a
 // panel's plane: numbers and bytes of the 16 rows lie side by side.
 constexpr size_t panel_index_minimum(Type type, size_t o, size_t i) {
-  const size_t size = type == Type::q4m ? 4 : kSuperBytes, of = i % size, at = i / size * size * 16;
+  const size_t size = record_bytes(type), of = i % size, at = i / size * size * 16;
   return of < 4 ? at + of / 2 * (kLanes * 2) + o * 2 + of % 2 : at + of * kLanes + o;
 }
 // Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of

@@ -313,9 +313,7 @@ phasor_status check_file(const File& file, phasor_error* error) noexcept {
 }
 
 const char* type_name(Type type) noexcept {
-  static const char* const names[] = {"?",   "f32", "f16",  "bf16", "q8", "q4",
-                                      "f64", "q8r", "q8rh", "q4m",  "q4k"};
-  return names[static_cast<unsigned>(type) <= kTypes ? static_cast<unsigned>(type) : 0];
+  return kTypeNames[static_cast<unsigned>(type) <= kTypes ? static_cast<unsigned>(type) : 0];
 }
 
 const char* layout_name(Layout layout) noexcept {

@@ -4,14 +4,7 @@ namespace phasor {
 namespace {
 
 constexpr uint32_t bit(Layout layout) { return 1u << static_cast<uint32_t>(layout); }
-constexpr uint32_t bit(Type type, bool built = true) {
-  return uint32_t{built} << static_cast<uint32_t>(type);
-}
-// What this build reads a matrix of.
-constexpr uint32_t kMatrixTypes =
-    bit(Type::f32) | bit(Type::f16, kHasF16) | bit(Type::bf16, kHasBf16) | bit(Type::q8, kHasQ8) |
-    bit(Type::q4, kHasQ4) | bit(Type::q8r, kHasQ8r) | bit(Type::q8rh, kHasQ8r) |
-    bit(Type::q4m, kHasQ4m) | bit(Type::q4k, kHasQ4m);
+constexpr uint32_t bit(Type type) { return 1u << static_cast<uint32_t>(type); }
 
 struct Parts {
   uint32_t rows[3];

@@ -77,11 +77,11 @@ Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups
              size_t g) noexcept {
   const bool panel = layout == Layout::panel16;
   const size_t lanes = panel ? kLanes : 1;  // of what lies side by side
-  if (type == Type::q4m) {
+  if (record_groups(type) == 1) {
     const unsigned char* p = plane + 4 * (panel ? g * kLanes : row * groups + g);
     return {half_at(p + (panel ? 2 * row : 0)), half_at(p + (panel ? 2 * row : 0) + 2 * lanes)};
   }
-  const size_t supers = static_cast<size_t>(supers_of(groups)), s = g / kSuper;
+  const size_t supers = (groups + kSuper - 1) / kSuper, s = g / kSuper;
   const unsigned char* p = plane + kSuperBytes * (panel ? s * kLanes : row * supers + s);
   const unsigned char* codes = p + 4 * lanes + (panel ? row : 0);
   const auto byte = [=](size_t i) { return static_cast<unsigned>(codes[i * lanes]); };
@@ -104,8 +104,8 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
   if (!quantized_type(type)) {
     for (size_t k = 0; k < cols; ++k) {
       const size_t at = !panels              ? row * cols + k
-                        : type == Type::bf16 ? panel_index_bf16(o, k)
-                                             : panel_index_f32(o, k);
+                        : pair_type(type) ? panel_index_bf16(o, k)
+                                          : panel_index_f32(o, k);
       if (type == Type::f32)
         __builtin_memcpy(y + k, p + at * 4, 4);
       else
@@ -113,7 +113,7 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
     }
     return;
   }
-  if (kHasQ8r && whole_type(type)) {
+  if (has_row_scale(type)) {
     float scale;
     __builtin_memcpy(&scale, p + 4 * (panels ? o : row), 4);
     p += panels ? kLanes * 4 : static_cast<size_t>(round_up(rows * 4, 64));
@@ -122,12 +122,12 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
       y[k] = scale * static_cast<float>(
                          static_cast<int8_t>(p[panels ? panel_index_q8(o, k) : first + k]));
     const size_t block = rotation_block(cols);
-    for (size_t k = 0; k < cols && type == Type::q8rh; k += block)
+    for (size_t k = 0; k < cols && rotated_type(type); k += block)
       rotate_block(y + k, block, rotation_scale(block));
     return;
   }
   const size_t groups = static_cast<size_t>(groups_of(cols));
-  if (kHasQ4m && minimum_type(type)) {
+  if (has_minima(type)) {
     const unsigned char* values =
         p + static_cast<size_t>(minimum_plane_bytes(type, panels ? kLanes : rows, groups));
     Grid grid = {0.0f, 0.0f};
@@ -142,13 +142,14 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
   }
   // The scale of each group, then its values.
   const size_t plane = static_cast<size_t>(scale_plane_bytes((panels ? kLanes : rows) * groups));
+  const bool bytes = value_bits(type) == 8;
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
     const size_t g = k / kGroup;
     if (k % kGroup == 0)
       scale = widen_f16(half(p + (panels ? g * kLanes + o : row * groups + g) * 2));
     int32_t value;
-    if (type == Type::q8) {
+    if (bytes) {
       value = static_cast<int8_t>(
           p[plane + (panels ? panel_index_q8(o, k) : row * groups * kGroup + k)]);
     } else {

@@ -326,7 +326,7 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   float in[4] = {127.0f, 0.5f, 1.5f, -2.5f}, scale;
   int8_t q[32];
   int32_t sum;
-  if (!kHasQ8 && !kHasQ4 && !kHasQ4m && !kHasCacheQ8) return true;
+  if (!kHasGroups && !kHasCacheQ8) return true;
   k.quantize_row(q, &scale, &sum, in, 4);
   return q[0] == 127 && q[1] == 0 && q[2] == 2 && q[3] == -2 && q[31] == 0 && sum == 127 &&
          bits_of(scale) == bits_of(127.0f * 0x1.020408p-7f);

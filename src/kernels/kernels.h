@@ -24,7 +24,10 @@ struct KeyRange {
   size_t first, end, skip, more;
 };
 
-// A product of rows in int8 with the panels of one type: what y is, the table's members say.
+// Products of rows with the panels of one type: what y is, the table's members say.
+using LinearFloat = void(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
+                         const void* w, const float* bias, size_t bias_n, size_t panels,
+                         size_t cols);
 using LinearInt8 = void(float* y, size_t ldy, const int8_t* xq, const float* xs,
                         const int32_t* xsum, size_t rows, const void* w, const float* bias,
                         size_t bias_n, size_t panels, size_t groups);
@@ -33,44 +36,54 @@ struct Kernels {
   const char* name;  // as `--isa` takes it
 
   // y (R, ldy ≥ 16·P) = x (R, ldx ≥ K) · Wᵀ, then + bias. One chain per output over k ascending,
-  // from +0; bias is its own addition (1.1). w: P panels [K][16]. bias: may be NULL; bias_n of the
-  // 16·P lanes have one, the rest get none.
-  void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                     const float* bias, size_t bias_n, size_t panels, size_t cols);
-
-  // The same with weights in f16, P panels [K][16], and in bf16, P panels [⌈K/2⌉][16][2]: widened
-  // exactly, the sums are f32's (1.5).
-  void (*linear_f16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                     const float* bias, size_t bias_n, size_t panels, size_t cols);
-  void (*linear_bf16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                      const float* bias, size_t bias_n, size_t panels, size_t cols);
+  // from +0; bias is its own addition (1.1). w: P panels [K][16] in f32 or f16, [⌈K/2⌉][16][2] in
+  // bf16: widened exactly, the sums are f32's (1.5). bias: may be NULL; bias_n of the 16·P lanes
+  // have one, the rest get none.
+#define PHASOR_MEMBER(type, ...) LinearFloat* linear_##type;
+  PHASOR_FLOAT_TYPES(PHASOR_MEMBER, )
+#undef PHASOR_MEMBER
 
   // One row of activations to int8 (1.3). q (32·G): values, the tail zero; scale (G); sum (G): Σq
   // of each group. G = ⌈K/32⌉.
   void (*quantize_row)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols);
 
-  // y (R, ldy) = dequantized product, per group acc = fma(float(isum), sx·sw, acc), groups
-  // ascending, then + bias (1.2, 1.4). xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P
-  // panels of type q8 (scale plane, then [G][8][16][4]).
-  LinearInt8* linear_q8;
-
-  // The same with P panels of type q4 (scale plane, then [G][4][16][4]): isum = Σn·x − 8·Σx, exact
-  // (1.2).
-  LinearInt8* linear_q4;
-
-  // The same with P panels of types q4m and q4k, whose groups have a minimum m too (1.20): isum =
-  // Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc = fma(sx·float(Σx), m, acc).
-  // sw and m are exact in f32 (grid_at of gather.h).
-  LinearInt8 *linear_q4m, *linear_q4k;
-
-  // The same two for weights with one scale a row: one scale of all of a row's values, and the
+  // The same row for weights with one scale a row: one scale of all of a row's values, and the
   // products' sums over all of K (1.18). q (64·⌈K/64⌉), scale and sum (1). block: of the inputs
   // that are rotated together (1.19), rotation_block(K); 0: they are not rotated.
   void (*quantize_whole)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                          size_t block);
-  // y (R, ldy) = float(isum)·(sx·sw), then + bias. xs and xsum (R). w: P panels of type q8r (16 f32
-  // scales, then [G][8][16][4]), G = 2·⌈K/64⌉.
-  LinearInt8* linear_q8r;
+
+  // y (R, ldy) = dequantized product, then + bias. xq (R, 32·G), xs (R, G), xsum (R, G) from
+  // quantize_row. w: P panels of the type.
+  // q8, q4   per group acc = fma(float(isum), sx·sw, acc), groups ascending (1.2, 1.4); a scale
+  //          plane, then [G][8][16][4], of q4 [G][4][16][4]: isum = Σn·x − 8·Σx, exact
+  // q4m, q4k isum = Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc =
+  //          fma(sx·float(Σx), m, acc) (1.20); sw and m are exact in f32 (grid_at of gather.h)
+  // q8r      float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then
+  //          [G][8][16][4], G = 2·⌈K/64⌉
+#define PHASOR_MEMBER(type, ...) LinearInt8* linear_##type;
+  PHASOR_INT8_TYPES(PHASOR_MEMBER, )
+#undef PHASOR_MEMBER
+
+  // The product of a type.
+#define PHASOR_CASE(type, ...) \
+  case Type::type:             \
+    return linear_##type;
+  LinearFloat* linear_float(Type type) const {
+    switch (type) {
+      PHASOR_FLOAT_TYPES(PHASOR_CASE, )
+      default:
+        return nullptr;
+    }
+  }
+  LinearInt8* linear_int8(Type type) const {
+    switch (product_type(type)) {
+      PHASOR_INT8_TYPES(PHASOR_CASE, )
+      default:
+        return nullptr;
+    }
+  }
+#undef PHASOR_CASE
 
   // By the format of the keys: s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain
   // over the width ascending (1.6). k_pages[p]: keys of 16 positions, [w][16] in f32 and f16, which

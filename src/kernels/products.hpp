@@ -19,16 +19,17 @@
 
 namespace phasor {
 
+#define PHASOR_DECLARED(type, ...) static LinearInt8 linear_##type;
 using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {
   static constexpr const char* kName = "avxvnni";
-  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
+  PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
 struct Avx512Vnni {
   static constexpr const char* kName = "avx512vnni";
-  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
+  PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
 struct Amx : Avx512Vnni {
@@ -38,7 +39,7 @@ struct Amx : Avx512Vnni {
 };
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
-  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
+  PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
 struct I8mm : Dotprod {
@@ -47,7 +48,7 @@ struct I8mm : Dotprod {
 };
 struct Dsp {
   static constexpr const char* kName = "dsp";
-  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
+  PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
 
@@ -56,11 +57,10 @@ template <class Products>
 constexpr Kernels with_products(Kernels k) {
   if constexpr (level_built(Products::kName)) {
     k.name = Products::kName;
-    k.linear_q8 = kHasQ8 ? Products::linear_q8 : nullptr;
-    k.linear_q4 = kHasQ4 ? Products::linear_q4 : nullptr;
-    k.linear_q4m = kHasQ4m ? Products::linear_q4m : nullptr;
-    k.linear_q4k = kHasQ4m ? Products::linear_q4k : nullptr;
-    k.linear_q8r = kHasQ8r ? Products::linear_q8r : nullptr;
+#define PHASOR_SET(type, Weights, built, ...) \
+  k.linear_##type = built ? Products::linear_##type : nullptr;
+    PHASOR_INT8_TYPES(PHASOR_SET, )
+#undef PHASOR_SET
     k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
   }
   return k;
@@ -72,12 +72,10 @@ constexpr Kernels with_products(Kernels k) {
        const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {           \
     product(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);                         \
   }
-#define PHASOR_PRODUCTS(Products, Body)                                    \
-  void PHASOR_PRODUCT(Products::linear_q8, Body::linear_int8<Body::Q8>)    \
-  void PHASOR_PRODUCT(Products::linear_q4, Body::linear_int8<Body::Q4>)    \
-  void PHASOR_PRODUCT(Products::linear_q4m, Body::linear_int8<Body::Q4m>)  \
-  void PHASOR_PRODUCT(Products::linear_q4k, Body::linear_int8<Body::Q4k>)  \
-  void PHASOR_PRODUCT(Products::linear_q8r, Body::linear_int8<Body::Q8r>)  \
+#define PHASOR_PRODUCT_OF(type, Weights, built, Products, Body) \
+  void PHASOR_PRODUCT(Products::linear_##type, Body::linear_int8<Body::Weights>)
+#define PHASOR_PRODUCTS(Products, Body)                  \
+  PHASOR_INT8_TYPES(PHASOR_PRODUCT_OF, Products, Body)   \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 
 }  // namespace phasor

@@ -13,21 +13,19 @@ template <class Level>
 constexpr Kernels kernel_table(const char* name) {
   using F32 = typename Level::F32;
   using F16 = typename Level::F16;
-  using Bf16 = typename Level::Bf16;
   using CacheQ8 = typename Level::CacheQ8;
   Kernels k = {};
   k.name = name;
-  k.linear_f32 = Level::template linear<F32>;
-  k.linear_f16 = kHasF16 ? Level::template linear<F16> : nullptr;
-  k.linear_bf16 = kHasBf16 ? Level::template linear<Bf16> : nullptr;
-  k.quantize_row =
-      kHasQ8 || kHasQ4 || kHasQ4m || kHasCacheQ8 ? Level::quantize_row : nullptr;
-  k.linear_q8 = kHasQ8 ? Level::template linear_int8<typename Level::Q8> : nullptr;
-  k.linear_q4 = kHasQ4 ? Level::template linear_int8<typename Level::Q4> : nullptr;
-  k.linear_q4m = kHasQ4m ? Level::template linear_int8<typename Level::Q4m> : nullptr;
-  k.linear_q4k = kHasQ4m ? Level::template linear_int8<typename Level::Q4k> : nullptr;
-  k.quantize_whole = kHasQ8r ? Level::quantize_whole : nullptr;
-  k.linear_q8r = kHasQ8r ? Level::template linear_int8<typename Level::Q8r> : nullptr;
+#define PHASOR_SET(type, Weights, built, ...) \
+  k.linear_##type = built ? Level::template linear<typename Level::Weights> : nullptr;
+  PHASOR_FLOAT_TYPES(PHASOR_SET, )
+#undef PHASOR_SET
+  k.quantize_row = kHasGroups || kHasCacheQ8 ? Level::quantize_row : nullptr;
+  k.quantize_whole = kHasRows ? Level::quantize_whole : nullptr;
+#define PHASOR_SET(type, Weights, built, ...) \
+  k.linear_##type = built ? Level::template linear_int8<typename Level::Weights> : nullptr;
+  PHASOR_INT8_TYPES(PHASOR_SET, )
+#undef PHASOR_SET
   k.scores[kCacheF32] = Level::template scores<F32>;
   k.scores[kCacheF16] = kHasCacheF16 ? Level::template scores<F16> : nullptr;
   k.scores[kCacheQ8] = kHasCacheQ8 ? Level::template scores<CacheQ8> : nullptr;
@@ -51,6 +49,7 @@ constexpr Kernels kernel_table(const char* name) {
   k.clip = Level::clip;
 #define PHASOR_SET(code, built) k.activation[code] = built ? kernel_of<Level, code>() : nullptr;
   PHASOR_ACTIVATIONS(PHASOR_SET)
+#undef PHASOR_SET
   k.xielu = kHasXielu ? Level::xielu : nullptr;
   k.soft_cap = Level::soft_cap;
   k.argmax = Level::argmax;

@@ -16,19 +16,16 @@ bool finite_numbers(const unsigned char* p, uint64_t n, Type type) {
 
 // The bits of element (o, k) of a panel's values.
 uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
-  switch (type) {
-    case Type::f32:
-      return load_u32(p + 4 * panel_index_f32(o, k));
-    case Type::f16:
-      return load_u16(p + 2 * panel_index_f32(o, k));
-    case Type::bf16:
-      return load_u16(p + 2 * panel_index_bf16(o, k));
-    case Type::q8:
-    case Type::q8r:
-    case Type::q8rh:
-      return p[panel_index_q8(o, k)];
+  const size_t at = panel_index(type, o, k);
+  switch (value_bits(type)) {
+    case 32:
+      return load_u32(p + 4 * at);
+    case 16:
+      return load_u16(p + 2 * at);
+    case 8:
+      return p[at];
     default:
-      return p[panel_index_q4(o, k)] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
+      return p[at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
   }
 }
 
@@ -42,27 +39,27 @@ bool row_scales(const unsigned char* p, uint64_t n) {
   return true;
 }
 
-// Of q4m and q4k: the f16 numbers of a row's scales and minima are finite; those of a row of
+// Of types with minima: the f16 numbers of a row's scales and minima are finite; those of a row of
 // padding are zero, as are the codes of groups that there are not. byte(i): byte i of the row's.
 template <class Byte>
 void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool used, Byte byte) {
   const uint64_t bytes = minimum_scale_bytes(type, groups);
-  const size_t size = type == Type::q4m ? 4 : kSuperBytes;
+  const size_t size = record_bytes(type), in_record = record_groups(type);
   for (uint64_t i = 0; i < bytes; i += size) {
     *finite = *finite && (byte(i + 1) & 0x7Cu) != 0x7C && (byte(i + 3) & 0x7Cu) != 0x7C;
     for (uint64_t j = 0; j < size && !used; ++j) *padded = *padded && byte(i + j) == 0;
   }
   const auto code = [=](size_t i) {
     return byte(bytes - kCodeBytes + i);
-  };  // of the last eight groups
-  for (size_t g = groups % kSuper; type == Type::q4k && g != 0 && g < kSuper; ++g)
+  };  // of the last record's groups
+  for (size_t g = groups % in_record; g != 0 && g < in_record; ++g)
     *padded = *padded && scale_code(g, code) == 0 && minimum_code(g, code) == 0;
 }
 
 // Lanes of a panel from `used` on, which may be none of them, are zero, and k from cols to the end
 // of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  const bool whole = kHasQ8r && whole_type(type), minima = kHasQ4m && minimum_type(type);
+  const bool whole = has_row_scale(type), minima = has_minima(type);
   const uint64_t groups = groups_of(cols),
                  scales = grouped_type(type) && !minima ? groups * kLanes : 0,
                  plane = whole    ? kLanes * 4
@@ -75,10 +72,8 @@ bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint3
   for (uint64_t g = 0; g < scales; g += kLanes)
     for (size_t o = used; o < kLanes; ++o)
       if (load_u16(panel + 2 * (g + o)) != 0) return false;
-  const size_t end = static_cast<size_t>(round_up(cols, whole                ? kRowStep
-                                                        : grouped_type(type) ? kGroup
-                                                        : type == Type::bf16 ? 2
-                                                                             : 1));
+  const uint64_t stored = stored_cols(type, cols);
+  const size_t end = static_cast<size_t>(pair_type(type) ? round_up(stored, 2) : stored);
   for (size_t o = 0; o < kLanes; ++o)
     for (size_t k = o < used ? cols : 0; k < end; ++k)
       if (bits_at(panel + plane, type, o, k) != 0) return false;
@@ -100,7 +95,7 @@ bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t 
 // a row's last group.
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
   const uint64_t groups = groups_of(cols), half = kGroup / 2,
-                 count = kHasQ4m && minimum_type(type) ? rows * minimum_scale_bytes(type, groups)
+                 count = has_minima(type) ? rows * minimum_scale_bytes(type, groups)
                                                        : rows * groups * 2,
                  plane = round_up(count, 64);
   for (uint64_t i = count; i < plane; ++i)
@@ -108,7 +103,7 @@ bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint
   for (uint64_t r = 0; r < rows && cols % kGroup != 0; ++r)
     for (uint64_t k = cols % kGroup; k < kGroup; ++k) {
       const uint64_t group = (r + 1) * groups - 1;
-      const uint32_t value = type == Type::q8
+      const uint32_t value = value_bits(type) == 8
                                  ? p[plane + group * kGroup + k]
                                  : p[plane + group * half + k % half] >> (k < half ? 0 : 4) & 15u;
       if (value != 0) return false;
@@ -140,18 +135,18 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
         const uint32_t used = rows - row;
-        if (kHasQ4m && minimum_type(e.type))
+        if (has_minima(e.type))
           check_plane(&finite, &padded, p, e, used);
         else
-          finite = finite && (kHasQ8r && whole_type(e.type) ? row_scales(p, kLanes)
+          finite = finite && (has_row_scale(e.type) ? row_scales(p, kLanes)
                               : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
                                                             : finite_numbers(p, values, e.type));
         padded = padded && padding_is_zero(p, e.type, e.cols, used);
       }
-  } else if (kHasQ8r && whole_type(e.type)) {
+  } else if (has_row_scale(e.type)) {
     finite = row_scales(p, e.rows);
     padded = whole_rows_padding_is_zero(p, e.rows, e.cols);
-  } else if (kHasQ4m && minimum_type(e.type)) {
+  } else if (has_minima(e.type)) {
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
     check_plane(&finite, &padded, p, e, e.rows);
   } else if (quantized_type(e.type)) {
@@ -168,7 +163,7 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
   return fail(error, finite ? PHASOR_BAD_FILE : PHASOR_NOT_FINITE, {kSectionData, set, 0, 0},
               stack_name(e.key >> 24), " set ", set, ", ", r.name,
               finite                          ? ": padding is not zero"
-              : kHasQ8r && whole_type(e.type) ? ": a row's scale is out of range"
+              : has_row_scale(e.type) ? ": a row's scale is out of range"
                                               : ": a weight is not finite");
 }
 

@@ -35,7 +35,7 @@ class Binder {
     if (!holds(r.types, e.type))
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name, ": type ", type_name(e.type),
                     " is not built yet for this tensor");
-    if (kHasQ8r && whole_type(e.type) && e.cols > kMostInRow)
+    if (has_row_scale(e.type) && e.cols > kMostInRow)
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name, ": ", e.cols, " inputs, ",
                     type_name(e.type), " has at most ", kMostInRow);
     Tensor* tensor = reinterpret_cast<Tensor*>(static_cast<unsigned char*>(home(r)) + r.place);

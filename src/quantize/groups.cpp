@@ -108,7 +108,7 @@ float nearest_int8(float v) noexcept {
 
 bool quantize_block(QuantizedBlock* out, const Block& in, Type type,
                     const float* moments) noexcept {
-  const bool q8 = type == Type::q8;
+  const bool q8 = value_bits(type) == 8;
   const Divisors& divisors = q8 ? kQ8Divisors : kQ4Divisors;
   Search s{in, moments, q8 ? -128.0f : -8.0f, q8 ? 127.0f : 7.0f, {}, {}, {}};
   float extreme[kLanes];

@@ -85,7 +85,7 @@ bool quantize_minimum(unsigned char* record, unsigned char* n, const float* x, s
                       Type type) noexcept {
   for (size_t i = 0; i < count; ++i)
     if (!(__builtin_fabsf(x[i]) < __builtin_inff())) return false;
-  if (!(type == Type::q4m ? one_group : eight_groups)(record, x, count)) return false;
+  if (!(record_groups(type) == 1 ? one_group : eight_groups)(record, x, count)) return false;
   const size_t groups = static_cast<size_t>(groups_of(count));
   for (size_t g = 0; g < groups; ++g) {
     const Grid grid = grid_at(record, type, Layout::rows, groups, 0, g);

@@ -7,8 +7,7 @@ namespace phasor {
 
 // Values that share a record of scales and minima: a group of q4m, eight of q4k.
 constexpr size_t kMostOfRecord = kGroup * kSuper;
-constexpr size_t values_of_record(Type type) { return type == Type::q4m ? kGroup : kMostOfRecord; }
-constexpr size_t record_bytes(Type type) { return type == Type::q4m ? 4 : kSuperBytes; }
+constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
 
 // x (count ≤ values_of_record): n (count) of 0 … 15 each, and their record (record_bytes). False
 // where a value is not finite or a scale does not fit f16.

@@ -72,9 +72,9 @@ void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredErro
 }
 
 phasor_status read_type(Type* out, const char* name, phasor_error* error) {
-  constexpr Type kTypes[] = {Type::f32, Type::f16,  Type::bf16, Type::q8, Type::q4,
-                             Type::q8r, Type::q8rh, Type::q4m,  Type::q4k};
-  for (const Type type : kTypes) {
+  for (unsigned code = 1; code <= kTypes; ++code) {
+    const Type type = static_cast<Type>(code);
+    if (no_matrix_type(type)) continue;
     const char *a = name, *b = type_name(type);
     while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
     if (a == nullptr || *a != *b) continue;
@@ -82,7 +82,7 @@ phasor_status read_type(Type* out, const char* name, phasor_error* error) {
     return PHASOR_OK;
   }
   return bad_input(error, "type ", name != nullptr ? name : "(none)",
-                   ": expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
+                   ": expected " PHASOR_TYPE_NAMES);
 }
 
 // Whether every tensor may have its type; how large the file becomes.

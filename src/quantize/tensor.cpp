@@ -26,34 +26,14 @@ size_t scale_at(const Rows& r, size_t o, size_t g) {
 
 size_t plane_bytes(const Rows& r) {
   const uint64_t rows = r.layout == Layout::panel16 ? kLanes : r.rows;
-  if (minimum_type(r.type))
-    return static_cast<size_t>(minimum_plane_bytes(r.type, rows, groups(r)));
-  if (whole_type(r.type)) return static_cast<size_t>(round_up(4 * rows, 64));
-  return static_cast<size_t>(scale_plane_bytes(rows * groups(r)));
+  return static_cast<size_t>(phasor::plane_bytes(r.type, rows, r.cols));
 }
 
 // Where the value of row o and column k lies, in bytes; of 4 bits its byte.
 size_t value_at(const Rows& r, size_t o, size_t k) {
-  const bool panel = r.layout == Layout::panel16;
-  const size_t row = r.first + o;
-  switch (r.type) {
-    case Type::f32:
-      return 4 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
-    case Type::f16:
-      return 2 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
-    case Type::bf16:
-      return 2 * (panel ? panel_index_bf16(o, k) : row * r.cols + k);
-    case Type::q8r:
-    case Type::q8rh:
-      return plane_bytes(r) + (panel ? panel_index_q8(o, k)
-                                     : row * static_cast<size_t>(round_up(r.cols, kRowStep)) + k);
-    case Type::q8:
-      return plane_bytes(r) + (panel ? panel_index_q8(o, k) : row * groups(r) * kGroup + k);
-    default:
-      return plane_bytes(r) +
-             (panel ? panel_index_q4(o, k)
-                    : (row * groups(r) + k / kGroup) * (kGroup / 2) + k % (kGroup / 2));
-  }
+  const size_t at = r.layout == Layout::panel16 ? panel_index(r.type, o, k)
+                                                : row_index(r.type, r.cols, r.first + o, k);
+  return plane_bytes(r) + at * value_bytes(r.type);
 }
 
 float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
@@ -75,7 +55,7 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
   }
   const unsigned char* at = in + scale_at(r, o, k / kGroup);
   const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
-  if (r.type != Type::q4) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
+  if (value_bits(r.type) == 8) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
   return static_cast<float>((low ? *p & 15 : *p >> 4) - 8) * scale;
 }
 
@@ -90,7 +70,7 @@ void load_step(float (&out)[kRowStep], const unsigned char* in, const Rows& r, s
 
 void load_block(Block* out, const unsigned char* in, const Rows& r, size_t g) {
   memset(out, 0, sizeof *out);
-  if (r.type == Type::q8rh) {
+  if (rotated_type(r.type)) {
     const size_t first = g * kGroup, step = first / kRowStep * kRowStep;
     for (size_t o = 0; o < r.count; ++o) {
       float row[kRowStep];
@@ -139,10 +119,10 @@ void note(StoredError* error, float given, float stored) {
   if (size > error->value) error->value = size;
 }
 
-// An integer of q8 or q4. Padding columns, and all of a group of q4 whose scale is 0, stay zero
-// bytes. The value as it is read back.
+// An integer of a type with a scale for each group. Padding columns, and all of a group of 4 bits
+// whose scale is 0, stay zero bytes. The value as it is read back.
 float store_integer(unsigned char* p, Type type, size_t in_group, int value, uint16_t scale) {
-  if (type == Type::q8)
+  if (value_bits(type) == 8)
     *p = static_cast<unsigned char>(value & 255);
   else if ((scale & 0x7FFFu) != 0)
     *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
@@ -177,12 +157,12 @@ void store_f32(unsigned char* p, float x) {
   store_u16(p + 2, bits >> 16);
 }
 
-// A row of q8r: its largest value, of the rotated row with q8rh, becomes ±127 (docs/format.md).
-// False where a value is not finite, or its scale would not be.
+// A row with one scale: its largest value, rotated where the type is, becomes ±127
+// (docs/format.md). False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                size_t o, StoredError* error) {
   const float rotation =
-      to.type == Type::q8rh ? weight_rotation_scale(rotation_block(to.cols)) : 0.0f;
+      rotated_type(to.type) ? weight_rotation_scale(rotation_block(to.cols)) : 0.0f;
   float largest = 0, x[kRowStep];
   bool finite = true;
   for (size_t k = 0; k < to.cols; k += kRowStep) {
@@ -211,7 +191,7 @@ bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, cons
   return true;
 }
 
-// A row of q4m or q4k.
+// A row with minima.
 bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* in,
                        const Rows& from, size_t o, StoredError* error) {
   const size_t span = values_of_record(to.type), bytes = record_bytes(to.type);

@@ -14,7 +14,7 @@ struct Int8Rows {
 Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
   const Session& s = pass.session;
   const Plan& p = pass.plan;
-  const bool whole = kHasQ8r && whole_type(type);
+  const bool whole = has_row_scale(type);
   const uint64_t chunk = p.chunk, groups = whole ? whole_groups_of(cols) : groups_of(cols),
                  scaled = whole ? 1 : groups, most = chunk * (whole ? 1 : p.groups);
   const Rounding place = rounding_of(p, type);
@@ -26,7 +26,7 @@ Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
 
 // The roundings that an input may have at once, each computed at most once.
 constexpr uint32_t rounding_bit(Type type) {
-  return !kHasQ8r || grouped_type(type) ? 1 : type == Type::q8r ? 2 : 4;
+  return !has_row_scale(type) ? 1 : rotated_type(type) ? 4 : 2;
 }
 
 }  // namespace
@@ -34,13 +34,13 @@ constexpr uint32_t rounding_bit(Type type) {
 void quantize(const Chunk& c, LinearInput* in, Type type) noexcept {
   if (!quantized_type(type) || (in->rounded & rounding_bit(type)) != 0) return;
   const Int8Rows to = int8_rows(c, type, in->cols);
-  const size_t block = type == Type::q8rh ? rotation_block(in->cols) : 0;
+  const size_t block = rotated_type(type) ? rotation_block(in->cols) : 0;
   c.each_row(in->cols, [&](uint32_t r) {
     int8_t* q = to.values.row(r, to.groups * kGroup);
     float* scale = to.scales.row(r, to.scaled);
     int32_t* sum = to.sums.row(r, to.scaled);
     const float* x = in->x.row(r, in->cols);
-    if (kHasQ8r && whole_type(type))
+    if (has_row_scale(type))
       c.kernels.quantize_whole(q, scale, sum, x, in->cols, block);
     else
       c.kernels.quantize_row(q, scale, sum, x, in->cols);
@@ -62,21 +62,13 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
   float* y = out.rows(0, c.count, uint64_t(panels) * kLanes);
   if (quantized_type(type)) {
     const Int8Rows q = int8_rows(c, type, in.cols);
-    const auto multiply = type == Type::q8    ? k.linear_q8
-                          : type == Type::q4  ? k.linear_q4
-                          : type == Type::q4m ? k.linear_q4m
-                          : type == Type::q4k ? k.linear_q4k
-                                              : k.linear_q8r;
-    multiply(y, ldy, q.values.rows(0, c.count, q.groups * kGroup),
-             q.scales.rows(0, c.count, q.scaled), q.sums.rows(0, c.count, q.scaled), c.count, w,
-             part_bias, bias_n, panels, static_cast<size_t>(q.groups));
+    k.linear_int8(type)(y, ldy, q.values.rows(0, c.count, q.groups * kGroup),
+                        q.scales.rows(0, c.count, q.scaled), q.sums.rows(0, c.count, q.scaled),
+                        c.count, w, part_bias, bias_n, panels, static_cast<size_t>(q.groups));
     return;
   }
-  const auto multiply = type == Type::f32   ? k.linear_f32
-                        : type == Type::f16 ? k.linear_f16
-                                            : k.linear_bf16;
-  multiply(y, ldy, in.x.rows(0, c.count, in.cols), static_cast<size_t>(in.x.stride()), c.count, w,
-           part_bias, bias_n, panels, in.cols);
+  k.linear_float(type)(y, ldy, in.x.rows(0, c.count, in.cols), static_cast<size_t>(in.x.stride()),
+                       c.count, w, part_bias, bias_n, panels, in.cols);
 }
 
 void linear(const Chunk& c, const Rows<float>& y, LinearInput* in, const Linear& layer,

@@ -106,8 +106,8 @@ void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
     const Type type = l->weight.type;
     widen(&inputs, l->weight.cols);
     quantized = quantized || grouped_type(type);
-    if (!(kHasQ8r && whole_type(type))) continue;
-    widen(type == Type::q8r ? &p->whole : &p->rotated,
+    if (!has_row_scale(type)) continue;
+    widen(rotated_type(type) ? &p->rotated : &p->whole,
           static_cast<uint32_t>(whole_groups_of(l->weight.cols)));
   }
   if (quantized) widen(&p->groups, static_cast<uint32_t>(groups_of(inputs)));
@@ -306,7 +306,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartQuantized] = times(rows, p.groups, kGroup + kScaleAndSum);
   const uint32_t by_row[] = {p.whole, p.rotated};
   for (const uint32_t groups : by_row)
-    if (kHasQ8r && groups != 0)
+    if (kHasRows && groups != 0)
       bytes[kPartQuantized] =
           plus(bytes[kPartQuantized], times(rows, plus(times(groups, kGroup), kScaleAndSum)));
   bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);

@@ -98,9 +98,9 @@ struct Rounding {
 inline Rounding rounding_of(const Plan& p, Type type) {
   constexpr uint64_t kEach = sizeof(float) + sizeof(int32_t);
   const uint64_t chunk = p.chunk, grouped = chunk * p.groups * (kGroup + kEach);
-  if (!(kHasQ8r && whole_type(type))) return {0, chunk * p.groups * kGroup};
+  if (!has_row_scale(type)) return {0, chunk * p.groups * kGroup};
   const uint64_t whole = chunk * p.whole * kGroup;
-  if (type == Type::q8r) return {grouped, whole};
+  if (!rotated_type(type)) return {grouped, whole};
   return {grouped + (p.whole != 0 ? whole + chunk * kEach : 0), chunk * p.rotated * kGroup};
 }
 

@@ -42,15 +42,10 @@ T* aligned(size_t count) {
 }
 
 Type type_of(const char* name) {
-  constexpr struct {
-    const char* name;
-    Type type;
-  } kTypes[] = {{"f32", Type::f32},   {"f16", Type::f16}, {"bf16", Type::bf16},
-                {"q8", Type::q8},     {"q4", Type::q4},   {"q8r", Type::q8r},
-                {"q8rh", Type::q8rh}, {"q4m", Type::q4m}, {"q4k", Type::q4k}};
-  for (const auto& t : kTypes)
-    if (std::strcmp(t.name, name) == 0) return t.type;
-  die("expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
+  for (unsigned code = 1; code <= kTypes; ++code)
+    if (std::strcmp(kTypeNames[code], name) == 0 && !no_matrix_type(static_cast<Type>(code)))
+      return static_cast<Type>(code);
+  die("expected " PHASOR_TYPE_NAMES);
 }
 
 struct Product {
@@ -71,27 +66,16 @@ struct Product {
     const unsigned char* at = w + first * static_cast<size_t>(panel_bytes(type, inputs));
     float* out = y + first * kLanes;
     const size_t n = end - first;
-    if (type == Type::f32)
-      k.linear_f32(out, outputs, x, inputs, rows, reinterpret_cast<const float*>(at), nullptr, 0, n,
-                   inputs);
-    if (type == Type::f16) k.linear_f16(out, outputs, x, inputs, rows, at, nullptr, 0, n, inputs);
-    if (type == Type::bf16) k.linear_bf16(out, outputs, x, inputs, rows, at, nullptr, 0, n, inputs);
-    if (type == Type::q8)
-      k.linear_q8(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
-    if (type == Type::q4)
-      k.linear_q4(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
-    if (type == Type::q4m)
-      k.linear_q4m(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
-    if (type == Type::q4k)
-      k.linear_q4k(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
-    if (whole_type(type))
-      k.linear_q8r(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (quantized_type(type))
+      k.linear_int8(type)(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    else
+      k.linear_float(type)(out, outputs, x, inputs, rows, at, nullptr, 0, n, inputs);
   }
   void round_rows() const {
     if (whole_type(type))
       for (size_t r = 0; r < rows; ++r)
         k.quantize_whole(q + r * groups() * kGroup, scale + r, sum + r, x + r * inputs, inputs,
-                         type == Type::q8rh ? rotation_block(inputs) : 0);
+                         rotated_type(type) ? rotation_block(inputs) : 0);
     if (grouped_type(type))
       for (size_t r = 0; r < rows; ++r)
         k.quantize_row(q + r * groups() * kGroup, scale + r * groups(), sum + r * groups(),

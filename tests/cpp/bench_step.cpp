@@ -68,13 +68,10 @@ std::vector<Layer> layers_of(const phasor_model* model, const unsigned char* fil
     t.struct_size = sizeof t;
     if (phasor_tensor_get(model, i, &t) != PHASOR_OK || std::strcmp(t.layout, "panel16") != 0)
       continue;
-    constexpr const char* kNames[] = {"f32", "f16",  "bf16", "q8", "q4",
-                                      "q8r", "q8rh", "q4m",  "q4k"};
-    constexpr Type kTypes[] = {Type::f32, Type::f16,  Type::bf16, Type::q8, Type::q4,
-                               Type::q8r, Type::q8rh, Type::q4m,  Type::q4k};
-    for (size_t k = 0; k < sizeof kTypes / sizeof *kTypes; ++k) {
-      if (std::strcmp(t.type, kNames[k]) != 0) continue;
-      const Layer layer = {kTypes[k], static_cast<size_t>(t.bytes / panel_bytes(kTypes[k], t.cols)),
+    for (unsigned code = 1; code <= kTypes; ++code) {
+      if (std::strcmp(t.type, kTypeNames[code]) != 0) continue;
+      const Type type = static_cast<Type>(code);
+      const Layer layer = {type, static_cast<size_t>(t.bytes / panel_bytes(type, t.cols)),
                            static_cast<size_t>(t.cols), file + t.offset};
       if (t.stack == 4)
         out.push_back(layer);
@@ -98,24 +95,15 @@ void run_layers(const Kernels& k, const std::vector<Layer>& layers, const Buffer
   for (const Layer& l : layers) {
     const size_t groups = (l.cols + kGroup - 1) / kGroup;
     if (grouped_type(l.type)) k.quantize_row(b.q, b.scale, b.sum, b.x, l.cols);
-    if (whole_type(l.type)) {
+    if (whole_type(l.type))
       k.quantize_whole(b.q, b.scale, b.sum, b.x, l.cols,
-                       l.type == Type::q8rh ? rotation_block(l.cols) : 0);
-      k.linear_q8r(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels,
-                   static_cast<size_t>(whole_groups_of(l.cols)));
-    }
-    if (l.type == Type::f32)
-      k.linear_f32(b.y, 0, b.x, 0, 1, reinterpret_cast<const float*>(l.w), nullptr, 0, l.panels,
-                   l.cols);
-    if (l.type == Type::f16) k.linear_f16(b.y, 0, b.x, 0, 1, l.w, nullptr, 0, l.panels, l.cols);
-    if (l.type == Type::bf16) k.linear_bf16(b.y, 0, b.x, 0, 1, l.w, nullptr, 0, l.panels, l.cols);
-    if (l.type == Type::q8)
-      k.linear_q8(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
-    if (minimum_type(l.type))
-      (l.type == Type::q4m ? k.linear_q4m : k.linear_q4k)(b.y, 0, b.q, b.scale, b.sum, 1, l.w,
-                                                          nullptr, 0, l.panels, groups);
-    if (l.type == Type::q4)
-      k.linear_q4(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
+                       rotated_type(l.type) ? rotation_block(l.cols) : 0);
+    if (quantized_type(l.type))
+      k.linear_int8(l.type)(
+          b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels,
+          whole_type(l.type) ? static_cast<size_t>(whole_groups_of(l.cols)) : groups);
+    else
+      k.linear_float(l.type)(b.y, 0, b.x, 0, 1, l.w, nullptr, 0, l.panels, l.cols);
   }
   fp_mode_leave(mode);
 }

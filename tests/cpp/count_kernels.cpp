@@ -82,21 +82,11 @@ void kernels(const Kernels& k) {
     count(k.name, name("linear bf16"), work, [&] {
       k.linear_bf16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs);
     });
-    count(k.name, name("linear q8"), work, [&] {
-      k.linear_q8(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
-    });
-    count(k.name, name("linear q8r"), work, [&] {
-      k.linear_q8r(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
-    });
-    count(k.name, name("linear q4"), work, [&] {
-      k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
-    });
-    count(k.name, name("linear q4m"), work, [&] {
-      k.linear_q4m(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
-    });
-    count(k.name, name("linear q4k"), work, [&] {
-      k.linear_q4k(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
-    });
+#define PHASOR_COUNT(type, ...)                                                             \
+  count(k.name, name("linear " #type), work, [&] {                                          \
+    k.linear_##type(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);   \
+  });
+    PHASOR_INT8_TYPES(PHASOR_COUNT, )
   }
   std::vector<const void*> page(pages), half(pages), bytes(pages);
   for (size_t p = 0; p < pages; ++p) {

@@ -146,12 +146,9 @@ std::string tensor_axis(uint32_t stack, uint32_t role) {
 }
 
 std::vector<Type> types() {
-  std::vector<Type> all = {Type::f32};
-  const std::pair<bool, Type> others[] = {
-      {kHasF16, Type::f16}, {kHasBf16, Type::bf16}, {kHasQ8, Type::q8},   {kHasQ4, Type::q4},
-      {kHasQ8r, Type::q8r}, {kHasQ8r, Type::q8rh},  {kHasQ4m, Type::q4m}, {kHasQ4m, Type::q4k}};
-  for (const auto& other : others)
-    if (other.first) all.push_back(other.second);
+  std::vector<Type> all;
+  for (unsigned code = 1; code <= kTypes; ++code)
+    if ((kMatrixTypes >> code & 1) != 0) all.push_back(static_cast<Type>(code));
   return all;
 }
 

@@ -4,8 +4,6 @@
 
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
-
 phasor_quantize_options options_for(const char* type) {
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
   options.type = type;
@@ -45,7 +43,7 @@ TEST_CASE("quantize: every golden model in every type opens, is whole, and runs 
   for (const std::string& name : golden_models()) {
     if (!is_f32(name)) continue;
     const Block file = golden_file(name);
-    for (const char* type : kTypes) {
+    for (const char* type : phasor::kMatrixTypeNames) {
       CAPTURE(name);
       CAPTURE(type);
       phasor_rounding rounding[PHASOR_TYPES] = {};

@@ -2,14 +2,17 @@
 // where the first one did.
 #include "edit.h"
 #include "models.h"
+#include "types.h"
 
 namespace fuzz {
 namespace {
 
-constexpr const char* kTypes[] = {"f32",  "f16", "bf16", "q8", "q4", "q8r",
-                                  "q8rh", "q4m", "q4k",  "",   "q5", "panel16"};
-
-const char* any_type(Choices* c) { return kTypes[c->chance(90) ? c->below(9) : c->below(12)]; }
+const char* any_type(Choices* c) {
+  constexpr const char* kWrong[] = {"", "q5", "panel16"};
+  constexpr uint32_t kRight = sizeof phasor::kMatrixTypeNames / sizeof(char*);
+  const uint32_t i = c->below(c->chance(90) ? kRight : kRight + 3);
+  return i < kRight ? phasor::kMatrixTypeNames[i] : kWrong[i - kRight];
+}
 
 // Of matrices that somebody measured, or made up.
 std::vector<float> any_moments(Choices* c) {

@@ -87,13 +87,9 @@ void each_row(const Parts& parts, Visit visit) {
 }
 
 std::vector<Type> built_types() {
-  std::vector<Type> types = {Type::f32};
-  if (kHasF16) types.push_back(Type::f16);
-  if (kHasBf16) types.push_back(Type::bf16);
-  if (kHasQ8) types.push_back(Type::q8);
-  if (kHasQ4) types.push_back(Type::q4);
-  if (kHasQ8r) types.insert(types.end(), {Type::q8r, Type::q8rh});
-  if (kHasQ4m) types.insert(types.end(), {Type::q4m, Type::q4k});
+  std::vector<Type> types;
+  for (unsigned code = 1; code <= kTypes; ++code)
+    if ((kMatrixTypes >> code & 1) != 0) types.push_back(static_cast<Type>(code));
   return types;
 }
 
@@ -144,17 +140,17 @@ void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value)
   }
 }
 
-// A row of q4m or q4k that no quantizer gives: numbers of either sign, now and then none, any codes
+// A row with minima that no quantizer gives: numbers of either sign, now and then none, any codes
 // and nibbles. byte(i): byte i of its scales and minima.
 template <class ByteAt, class Value>
 void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value value) {
   const uint64_t groups = groups_of(cols), bytes = minimum_scale_bytes(type, groups);
-  const uint64_t size = type == Type::q4m ? 4 : kSuperBytes;
+  const uint64_t size = record_bytes(type);
   for (uint64_t i = 0; i < bytes; i += size) {
     unsigned char numbers[4];
     store_u16(numbers, any_scale(w, true));
     store_u16(numbers + 2, any_scale(w, true));
-    // Of q4k the codes multiply them.
+    // Of a record of eight groups the codes multiply them.
     for (uint64_t j = 0; j < 4; ++j)
       *byte(i + j) = static_cast<unsigned char>(
           numbers[j] - (size != 4 && j % 2 != 0 && (numbers[j] & 0x7F) >= 0x14) * 0x10);

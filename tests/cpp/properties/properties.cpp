@@ -11,7 +11,6 @@ namespace generator {
 namespace {
 
 constexpr uint32_t kMostTokens = 37, kMostTextBytes = 120;
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
 
 // Everything that one model is tried with.
 struct Trial {
@@ -260,18 +259,10 @@ void check_type(const Trial& t, const char* type, const char* ends) {
 }
 
 void check_types(const Trial& t) {
-  for (const char* type : kTypes) {
-    const std::string name = type;
-    const bool built = name == "f32"    ? true
-                       : name == "f16"  ? phasor::kHasF16
-                       : name == "bf16" ? phasor::kHasBf16
-                       : name == "q8"   ? phasor::kHasQ8
-                       : name == "q4"   ? phasor::kHasQ4
-                       : name[1] == '8' ? phasor::kHasQ8r
-                                        : phasor::kHasQ4m;
-    if (built) check_type(t, type, type);
-  }
-  check_type(t, "f32", kTypes[phasor::kHasQ8 ? t.choices->below(5) : 0]);
+  for (unsigned code = 1; code <= phasor::kTypes; ++code)
+    if ((phasor::kMatrixTypes >> code & 1) != 0)
+      check_type(t, phasor::kTypeNames[code], phasor::kTypeNames[code]);
+  check_type(t, "f32", phasor::kMatrixTypeNames[phasor::kHasQ8 ? t.choices->below(5) : 0]);
 }
 
 // ---- sequences

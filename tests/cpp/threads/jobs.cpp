@@ -63,7 +63,7 @@ uint64_t check(const Shared& s) { return phasor_model_check(s.opened.model(), nu
 
 uint64_t quantize(const Shared& s) {
   Sum sum;
-  for (const char* type : {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"}) {
+  for (const char* type : phasor::kMatrixTypeNames) {
     phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
     options.type = type;
     std::size_t size = 0;

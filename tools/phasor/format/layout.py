@@ -1,5 +1,4 @@
-"""Bytes of tensors: types, layouts, quantization, as docs/format.md has them. numpy
-only.
+"""Bytes of tensors: types, layouts, quantization, as docs/format.md has them. numpy only.
 
 Letters: N rows (outputs), K columns (inputs), P panels of 16 rows, G groups of 32 columns.
 Everything is little-endian.
@@ -13,34 +12,7 @@ import numpy as np
 
 from phasor.errors import PhasorError
 from phasor.format import minima
-
-# Found here too.
-from phasor.format.types import (  # noqa: F401
-    BF16,
-    F16,
-    F32,
-    F64,
-    GROUP,
-    GROUPED,
-    HALVES,
-    LANES,
-    LAYOUTS,
-    MATRICES,
-    MINIMA,
-    PANEL16,
-    Q4,
-    Q4K,
-    Q4M,
-    Q8,
-    Q8R,
-    Q8RH,
-    QUANTIZED,
-    ROWS,
-    TYPES,
-    VECTOR,
-    WHOLE,
-    round_up,
-)
+from phasor.format.types import *
 
 _ALLOWED = {PANEL16: MATRICES, ROWS: MATRICES, VECTOR: (F32, F64)}
 ROW_STEP = 64  # columns of q8r are padded to a multiple of it
@@ -82,7 +54,7 @@ def groups_of(cols: int, kind: int) -> tuple[int, int]:
         if cols > MOST_IN_ROW:
             raise PhasorError(f"{cols} inputs, {TYPES[kind]} has at most {MOST_IN_ROW}")
         return 1, round_up(cols, ROW_STEP)
-    return -(-cols // GROUP), GROUP if kind == Q8 else GROUP // 2
+    return -(-cols // GROUP), GROUP * BITS[kind] // 8
 
 
 def counts_of(cols: int, kind: int) -> tuple[int, int]:
@@ -100,20 +72,20 @@ def panel_bytes(kind: int, cols: int) -> int:
     if kind in QUANTIZED:
         groups, size = groups_of(cols, kind)
         return scale_plane_bytes(groups * LANES, kind) + groups * LANES * size
-    return {F32: cols * LANES * 4, F16: cols * LANES * 2, BF16: round_up(cols, 2) * LANES * 2}[kind]
+    return round_up(cols, _pair(kind)) * LANES * BITS[kind] // 8
 
 
 def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> int:
     """Bytes of a tensor, exactly what type, layout and shape ask for."""
     require_built(kind, layout)
     if layout == VECTOR:
-        return rows * (8 if kind == F64 else 4)
+        return rows * BITS[kind] // 8
     if layout == PANEL16:
         return panels * panel_bytes(kind, cols)
     if kind in MINIMA:
         return minima.tensor_bytes(rows, cols, kind)
     if kind not in QUANTIZED:
-        return rows * cols * (4 if kind == F32 else 2)
+        return rows * cols * BITS[kind] // 8
     groups, size = groups_of(cols, kind)
     return scale_plane_bytes(rows * groups, kind) + rows * groups * size
 
@@ -130,13 +102,12 @@ def flush_subnormals(values: np.ndarray) -> np.ndarray:
     return out
 
 
-# What a group's scale is tried as: its value of largest magnitude (of q8 the magnitude) divided by
-# each of these.
+# What a group's scale is tried as, by the bits of its values: the value of largest magnitude (of 8
+# bits the magnitude) divided by each of these.
 DIVISORS = {
-    Q8: tuple(range(128, 115, -1)),
-    Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
+    8: tuple(range(128, 115, -1)),
+    4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
 }
-_INTEGERS = {Q8: (-128, 127), Q4: (-8, 7)}
 _REFINEMENTS = 2
 _BLOCK_GROUPS = 2048
 
@@ -181,7 +152,7 @@ def _quantize_whole(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """f32 (N, K) as q8r: f32 scales (N, 1) and int8 (N, 64·⌈K/64⌉)."""
     rows, cols = x.shape
     with np.errstate(over="ignore", invalid="ignore"):
-        x = rotate_weights(x) if kind == Q8RH else x
+        x = rotate_weights(x) if kind in ROTATED else x
         scales = np.abs(x).max(axis=1, initial=0, keepdims=True) / np.float32(127)
     scales = np.where(scales < SMALLEST_ROW_SCALE, np.float32(0), scales).astype(np.float32)
     if not np.isfinite(scales).all():
@@ -244,10 +215,11 @@ def _quantize_groups(
     """(32, M) f32 -> f16 (M,), int8 (M, 32)."""
     count = x.shape[1]
     extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]
-    if kind == Q8:
+    if BITS[kind] == 8:
         extreme = np.abs(extreme)
     best_error, best_scale = np.full(count, np.inf, np.float32), np.full(count, np.inf, np.float32)
     best, q, work = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
+    most = 1 << BITS[kind] - 1
 
     def weighted() -> np.ndarray:
         return _tree(work if moments is None else np.multiply(work, moments, out=work))
@@ -256,9 +228,7 @@ def _quantize_groups(
         scale = scale.astype(np.float16).astype(np.float32) + np.float32(0)  # never −0
         inverse = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
         np.multiply(x, inverse, out=q)
-        np.rint(
-            np.minimum(np.maximum(q, _INTEGERS[kind][0], out=q), _INTEGERS[kind][1], out=q), out=q
-        )
+        np.rint(np.minimum(np.maximum(q, -most, out=q), most - 1, out=q), out=q)
         np.subtract(x, np.multiply(q, scale, out=work), out=work)
         np.multiply(work, work, out=work)
         error = weighted()
@@ -268,7 +238,7 @@ def _quantize_groups(
         np.copyto(best, q, where=better)
 
     with np.errstate(over="ignore", invalid="ignore"):
-        for divisor in DIVISORS[kind]:
+        for divisor in DIVISORS[BITS[kind]]:
             attempt(extreme / np.float32(divisor))
         for _ in range(_REFINEMENTS):  # the scale that is best for these integers
             np.multiply(x, best, out=work)
@@ -296,7 +266,7 @@ def dequantize(
     if kind in MINIMA:
         return minima.dequantize(scales, q, cols, kind, dtype)
     values = dequantize_q8(scales, q, cols, dtype)
-    return rotate_inputs(values) if kind == Q8RH else values
+    return rotate_inputs(values) if kind in ROTATED else values
 
 
 # ---- Panels
@@ -311,7 +281,7 @@ def _whole_panels(x: np.ndarray) -> np.ndarray:
 
 def _pair(kind: int) -> int:
     """Columns of a number that lie side by side in a panel."""
-    return 2 if kind == BF16 else 1
+    return 2 if kind in PAIRS else 1
 
 
 def pack_numbers(values: np.ndarray, kind: int) -> bytes:
@@ -334,7 +304,7 @@ def unpack_numbers(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
 def _group_data(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray:
     """int8 values (N, 32·G) as bytes (N, G, 32), or of q4 (N, G, 16): its padding columns, and its
     groups whose scale is 0, are 0."""
-    if kind != Q4:
+    if BITS[kind] != 4:
         return q.view(np.uint8).reshape(*scales.shape, -1)
     n = (q + 8).astype(np.uint8)
     n[:, cols:] = 0
@@ -345,7 +315,7 @@ def _group_data(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.n
 
 def _group_values(data: np.ndarray, kind: int) -> np.ndarray:
     """bytes (N, G, 32), or of q4 (N, G, 16) -> int8 (N, 32·G)."""
-    if kind == Q4:
+    if BITS[kind] == 4:
         data = np.concatenate([data & 15, data >> 4], axis=2) - np.uint8(8)
     return data.reshape(len(data), -1).view(np.int8)
 

@@ -11,16 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from phasor.errors import PhasorError
-from phasor.format.types import GROUP, LANES, Q4M, SUPER, TYPES, round_up
+from phasor.format.types import GROUP, LANES, RECORDS, SUPER, TYPES, round_up
 
-RECORDS = (
-    np.dtype([("d", "<f2"), ("m", "<f2")]),
-    np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)]),
-)
+_OF_ONE = np.dtype([("d", "<f2"), ("m", "<f2")])
+_OF_SUPER = np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)])
+
+
+def _is_single(kind: int) -> bool:
+    """Whether each group has a record of its own."""
+    return RECORDS[kind][1] == 1
 
 
 def record_of(kind: int) -> np.dtype:
-    return RECORDS[kind != Q4M]
+    return _OF_ONE if _is_single(kind) else _OF_SUPER
 
 
 def groups_of(cols: int) -> int:
@@ -29,7 +32,7 @@ def groups_of(cols: int) -> int:
 
 def records_of(cols: int, kind: int) -> int:
     """Records of a row."""
-    return groups_of(cols) if kind == Q4M else -(-groups_of(cols) // SUPER)
+    return -(-groups_of(cols) // RECORDS[kind][1])
 
 
 def plane_bytes(rows: int, cols: int, kind: int) -> int:
@@ -63,7 +66,7 @@ def pack_codes(scale: np.ndarray, least: np.ndarray) -> np.ndarray:
 def grids(records: np.ndarray, cols: int, kind: int, dtype=np.float64) -> np.ndarray:
     """Records (N, R) -> scale and minimum of each group, (2, N, G): exact in f32 too."""
     d, m = records["d"].astype(dtype), records["m"].astype(dtype)
-    if kind == Q4M:
+    if _is_single(kind):
         return np.stack([d, m])
     scale, least = unpack_codes(records["codes"])
     both = np.stack([d[..., None] * scale, m[..., None] * least])
@@ -106,7 +109,7 @@ def quantize(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     least, largest = padded.min(axis=2), padded.max(axis=2)
     records = np.zeros((rows, records_of(cols, kind)), record_of(kind))
     with np.errstate(over="ignore", invalid="ignore"):
-        if kind == Q4M:
+        if _is_single(kind):
             minimum = _half(least)
             scale = _half((largest - minimum) / np.float32(15))
             records["d"], records["m"] = scale, minimum
@@ -164,7 +167,7 @@ def pack_panels(records: np.ndarray, n: np.ndarray, cols: int, kind: int) -> byt
     by_panel = records.reshape(-1, LANES, records.shape[1]).transpose(0, 2, 1)
     halves = np.stack([by_panel["d"], by_panel["m"]], axis=2)  # (P, R, 2, 16)
     parts = np.ascontiguousarray(halves).view(np.uint8).reshape(*halves.shape[:2], -1)
-    if kind != Q4M:
+    if not _is_single(kind):
         codes = by_panel["codes"].transpose(0, 1, 3, 2)
         parts = np.concatenate([parts, codes.reshape(*codes.shape[:2], -1)], axis=2)
     body = _nibbles(n).reshape(-1, LANES, groups_of(cols), 4, 4).transpose(0, 2, 3, 1, 4)
@@ -181,7 +184,7 @@ def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, n
     records = np.zeros((count, LANES, shape[1]), record_of(kind))
     halves = np.ascontiguousarray(planes[:, :, : 4 * LANES]).view("<f2").reshape(*shape[:2], 2, -1)
     records["d"], records["m"] = (halves[:, :, i].transpose(0, 2, 1) for i in (0, 1))
-    if kind != Q4M:
+    if not _is_single(kind):
         codes = planes[:, :, 4 * LANES :].reshape(*shape[:2], 12, LANES)
         records["codes"] = codes.transpose(0, 3, 1, 2)
     body = panels[:, plane:].reshape(count, -1, 4, LANES, 4).transpose(0, 3, 1, 2, 4)

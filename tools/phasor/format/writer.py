@@ -105,7 +105,7 @@ def _quantized(
         scales, q = L.quantize(values, kind, moments)
     except PhasorError as error:
         raise PhasorError(f"{slot.name}: {error}") from error
-    given, as_stored = (L.rotate_weights(values), L.Q8R) if kind == L.Q8RH else (values, kind)
+    given, as_stored = (L.rotate_weights(values), L.Q8R) if kind in L.ROTATED else (values, kind)
     stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
     return Quantized(scales, q, kind), stored - given
 

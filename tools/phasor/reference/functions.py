@@ -26,10 +26,10 @@ def round_activations(x: Array, kind: int = L.Q8) -> Array:
     """x (T, K) as the int8 path of a type sees it: groups of 32 along K, or of q8r whole rows, q·s
     with s = amax/127 and q rounded half to even. Of q8rh the rotated rows are rounded, and rotated
     back here."""
-    if kind == L.Q8RH:
+    if kind in L.ROTATED:
         return L.rotate_weights(round_activations(L.rotate_inputs(x), L.Q8R))
     rows, cols = x.shape
-    size = cols if kind == L.Q8R else GROUP
+    size = cols if kind in L.WHOLE else GROUP
     groups = -(-cols // size)
     padded = np.zeros((rows, groups * size), dtype=x.dtype)
     padded[:, :cols] = x

@@ -1,0 +1,144 @@
+// Generated from src/facts/types.toml by `make generate`: edit that, not this.
+// The types of tensors and what is so of each.
+#pragma once
+#include <stdint.h>
+
+#include "build.h"
+
+namespace phasor {
+
+enum class Type : uint8_t {
+  f32 = 1,
+  f16 = 2,
+  bf16 = 3,
+  q8 = 4,
+  q4 = 5,
+  f64 = 6,
+  q8r = 7,
+  q8rh = 8,
+  q4m = 9,
+  q4k = 10
+};
+constexpr unsigned kTypes = 10;
+constexpr const char* kTypeNames[] = {
+    "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k"};
+// Of a matrix.
+constexpr const char* kMatrixTypeNames[] = {
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
+#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k"
+
+constexpr bool kHasF16 = built("f16");
+constexpr bool kHasBf16 = built("bf16");
+constexpr bool kHasQ8 = built("q8");
+constexpr bool kHasQ4 = built("q4");
+constexpr bool kHasQ8r = built("q8r");
+constexpr bool kHasQ4m = built("q4m");
+// How many words of PHASOR_ONLY are types.
+constexpr unsigned kTypeWords =
+    has_word(PHASOR_ONLY, "f16") +
+    has_word(PHASOR_ONLY, "bf16") +
+    has_word(PHASOR_ONLY, "q8") +
+    has_word(PHASOR_ONLY, "q4") +
+    has_word(PHASOR_ONLY, "q8r") +
+    has_word(PHASOR_ONLY, "q4m");
+
+// What this build reads a matrix of, a bit by code.
+constexpr uint32_t kMatrixTypes =
+    1u << 1 |
+    (kHasF16 ? 1u << 2 : 0u) |
+    (kHasBf16 ? 1u << 3 : 0u) |
+    (kHasQ8 ? 1u << 4 : 0u) |
+    (kHasQ4 ? 1u << 5 : 0u) |
+    (kHasQ8r ? 1u << 7 : 0u) |
+    (kHasQ8r ? 1u << 8 : 0u) |
+    (kHasQ4m ? 1u << 9 : 0u) |
+    (kHasQ4m ? 1u << 10 : 0u);
+// Whether it has types with a scale for each group, and with one for each row.
+constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m;
+constexpr bool kHasRows = kHasQ8r;
+constexpr bool kHasMinima = kHasQ4m;
+
+constexpr bool no_matrix_type(Type type) { return type == Type::f64; }
+// A scale for each group of 32, and a minimum too; a scale for each row, in f32.
+constexpr bool minimum_type(Type type) { return type == Type::q4m || type == Type::q4k; }
+constexpr bool grouped_type(Type type) {
+  return type == Type::q8 ||
+         type == Type::q4 ||
+         type == Type::q4m ||
+         type == Type::q4k;
+}
+constexpr bool whole_type(Type type) { return type == Type::q8r || type == Type::q8rh; }
+constexpr bool quantized_type(Type type) {
+  return type == Type::q8 ||
+         type == Type::q4 ||
+         type == Type::q8r ||
+         type == Type::q8rh ||
+         type == Type::q4m ||
+         type == Type::q4k;
+}
+// The same; false where a build has none of them.
+constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
+constexpr bool has_row_scale(Type type) { return kHasRows && whole_type(type); }
+// The inputs are rotated; two values lie side by side in a panel.
+constexpr bool rotated_type(Type type) { return type == Type::q8rh; }
+constexpr bool pair_type(Type type) { return type == Type::bf16; }
+constexpr unsigned value_bits(Type type) {
+  switch (type) {
+    case Type::f32:
+      return 32;
+    case Type::f16:
+    case Type::bf16:
+      return 16;
+    case Type::q8:
+    case Type::q8r:
+    case Type::q8rh:
+      return 8;
+    case Type::q4:
+    case Type::q4m:
+    case Type::q4k:
+      return 4;
+    case Type::f64:
+      return 64;
+    default:
+      return 0;
+  }
+}
+// Of a record of scales and minima: its bytes, and the groups that it is of.
+constexpr unsigned record_bytes(Type type) {
+  switch (type) {
+    case Type::q4m:
+      return 4;
+    case Type::q4k:
+      return 16;
+    default:
+      return 0;
+  }
+}
+constexpr unsigned record_groups(Type type) {
+  switch (type) {
+    case Type::q4m:
+      return 1;
+    case Type::q4k:
+      return 8;
+    default:
+      return 0;
+  }
+}
+// The type whose kernels it takes.
+constexpr Type product_type(Type type) {
+  return type == Type::q8rh ? Type::q8r : type;
+}
+
+// ROW(type, the struct of its weights in a level, whether it is built, …).
+#define PHASOR_FLOAT_TYPES(ROW, ...)     \
+  ROW(f32, F32, true, __VA_ARGS__)       \
+  ROW(f16, F16, kHasF16, __VA_ARGS__)    \
+  ROW(bf16, Bf16, kHasBf16, __VA_ARGS__)
+#define PHASOR_INT8_TYPES(ROW, ...)   \
+  ROW(q8, Q8, kHasQ8, __VA_ARGS__)    \
+  ROW(q4, Q4, kHasQ4, __VA_ARGS__)    \
+  ROW(q8r, Q8r, kHasQ8r, __VA_ARGS__) \
+  ROW(q4m, Q4m, kHasQ4m, __VA_ARGS__) \
+  ROW(q4k, Q4k, kHasQ4m, __VA_ARGS__)
+
+}  // namespace phasor

@@ -1,0 +1,169 @@
+"""src/facts/types.toml: the types of tensors, in both languages and on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+from make.facts import File, Region, page_table, source, table
+
+FROM = "src/facts/types.toml"
+SCALES = {"": "", "group": "f16, of 32 columns", "row": "f32, of a row"}
+
+
+def types() -> list[dict[str, Any]]:
+    """In the order of their codes."""
+    plain = {"word": "", "matrix": True, "pairs": False, "scales": "", "rotated": False}
+    rows = [
+        {"name": name, "product": name, **plain, **row}
+        for name, row in table("types")["types"].items()
+    ]
+    assert [row["code"] for row in rows] == list(range(1, len(rows) + 1)), "codes have a hole"
+    return rows
+
+
+def _has(word: str) -> str:
+    return "kHas" + word.capitalize()
+
+
+def _any(rows: list[dict[str, Any]]) -> str:
+    return " || ".join(dict.fromkeys(_has(row["word"]) for row in rows))
+
+
+def _predicate(name: str, rows: list[dict[str, Any]]) -> str:
+    tests = [f"type == Type::{row['name']}" for row in rows]
+    one = f"constexpr bool {name}(Type type) {{ return {' || '.join(tests)}; }}\n"
+    if len(one) <= 101:
+        return one
+    lines = " ||\n         ".join(tests)
+    return f"constexpr bool {name}(Type type) {{\n  return {lines};\n}}\n"
+
+
+def _number(name: str, rows: list[dict[str, Any]], value: Callable[[dict], int]) -> str:
+    """A function of the type, which is 0 of types that are not in `rows`."""
+    of: dict[int, list[str]] = {}
+    for row in rows:
+        of.setdefault(value(row), []).append(f"    case Type::{row['name']}:\n")
+    cases = "".join("".join(names) + f"      return {n};\n" for n, names in of.items())
+    cases += "    default:\n      return 0;\n"
+    return f"constexpr unsigned {name}(Type type) {{\n  switch (type) {{\n{cases}  }}\n}}\n"
+
+
+def _macro(name: str, rows: list[dict[str, Any]]) -> str:
+    lines = [f"#define {name}(ROW, ...)"]
+    for row in rows:
+        built = _has(row["word"]) if row["word"] else "true"
+        lines.append(f"  ROW({row['name']}, {row['name'].capitalize()}, {built}, __VA_ARGS__)")
+    width = max(map(len, lines))
+    return " \\\n".join([line.ljust(width) for line in lines[:-1]] + lines[-1:]) + "\n"
+
+
+def listed(names: list[str], last: str) -> str:
+    return ", ".join(names[:-1]) + f" {last} " + names[-1]
+
+
+def _header(rows: list[dict[str, Any]]) -> File:
+    matrices = [row for row in rows if row["matrix"]]
+    quantized = [row for row in rows if row["scales"]]
+    of = {kind: [r for r in rows if r["scales"] == kind] for kind in ("group", "row", "minimum")}
+    words = list(dict.fromkeys(row["word"] for row in rows if row["word"]))
+    body = '#pragma once\n#include <stdint.h>\n\n#include "build.h"\n\nnamespace phasor {\n\n'
+    body += "enum class Type : uint8_t {\n  "
+    body += ",\n  ".join(f"{row['name']} = {row['code']}" for row in rows) + "\n};\n"
+    body += f"constexpr unsigned kTypes = {len(rows)};\n"
+    body += "constexpr const char* kTypeNames[] = {\n    "
+    body += ", ".join(f'"{name}"' for name in ["?", *(row["name"] for row in rows)]) + "};\n"
+    names = [row["name"] for row in matrices]
+    body += "// Of a matrix.\nconstexpr const char* kMatrixTypeNames[] = {\n    "
+    body += ", ".join(f'"{name}"' for name in names) + "};\n"
+    body += f'#define PHASOR_TYPE_NAMES "{listed(names, "or")}"\n\n'
+    body += "".join(f'constexpr bool {_has(word)} = built("{word}");\n' for word in words)
+    body += "// How many words of PHASOR_ONLY are types.\nconstexpr unsigned kTypeWords =\n    "
+    body += " +\n    ".join(f'has_word(PHASOR_ONLY, "{word}")' for word in words) + ";\n\n"
+    bits = [
+        f"({_has(row['word'])} ? {bit} : 0u)" if row["word"] else bit
+        for row, bit in ((row, f"1u << {row['code']}") for row in matrices)
+    ]
+    body += "// What this build reads a matrix of, a bit by code.\n"
+    body += "constexpr uint32_t kMatrixTypes =\n    " + " |\n    ".join(bits) + ";\n"
+    body += "// Whether it has types with a scale for each group, and with one for each row.\n"
+    body += f"constexpr bool kHasGroups = {_any(of['group'] + of['minimum'])};\n"
+    body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
+    body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n\n"
+    no = [row for row in rows if not row["matrix"]]
+    body += _predicate("no_matrix_type", no)
+    body += "// A scale for each group of 32, and a minimum too; a scale for each row, in f32.\n"
+    body += _predicate("minimum_type", of["minimum"])
+    body += _predicate("grouped_type", of["group"] + of["minimum"])
+    body += _predicate("whole_type", of["row"])
+    body += _predicate("quantized_type", quantized)
+    body += "// The same; false where a build has none of them.\n"
+    for name, has, of_all in (
+        ("has_minima", "kHasMinima", "minimum_type"),
+        ("has_row_scale", "kHasRows", "whole_type"),
+    ):
+        body += f"constexpr bool {name}(Type type) {{ return {has} && {of_all}(type); }}\n"
+    body += "// The inputs are rotated; two values lie side by side in a panel.\n"
+    body += _predicate("rotated_type", [row for row in rows if row["rotated"]])
+    body += _predicate("pair_type", [row for row in rows if row["pairs"]])
+    body += _number("value_bits", rows, lambda row: row["bits"])
+    body += "// Of a record of scales and minima: its bytes, and the groups that it is of.\n"
+    body += _number("record_bytes", of["minimum"], lambda row: row["record"][0])
+    body += _number("record_groups", of["minimum"], lambda row: row["record"][1])
+    body += "// The type whose kernels it takes.\n"
+    body += "constexpr Type product_type(Type type) {\n  return "
+    for row in rows:
+        if row["product"] != row["name"]:
+            body += f"type == Type::{row['name']} ? Type::{row['product']} : "
+    body += "type;\n}\n\n"
+    body += "// ROW(type, the struct of its weights in a level, whether it is built, …).\n"
+    body += _macro("PHASOR_FLOAT_TYPES", [row for row in matrices if not row["scales"]])
+    body += _macro("PHASOR_INT8_TYPES", [row for row in quantized if row["product"] == row["name"]])
+    body += "\n}  // namespace phasor\n"
+    return source("src/types.h", FROM, body, "The types of tensors and what is so of each.")
+
+
+def _python(rows: list[dict[str, Any]]) -> File:
+    def group(name: str, about: str, of: Callable[[dict], bool]) -> str:
+        members = [row["name"].upper() for row in rows if of(row)]
+        tail = "," if len(members) == 1 else ""
+        return f"{name} = ({', '.join(members)}{tail})" + (f"  # {about}" if about else "") + "\n"
+
+    body = '"""The types of tensors by their codes in a file (docs/format.md)."""\n\n'
+    body += "".join(f"{row['name'].upper()} = {row['code']}\n" for row in rows)
+    body += "TYPES = {\n"
+    body += "".join(f'    {row["name"].upper()}: "{row["name"]}",\n' for row in rows) + "}\n"
+    body += "BITS = {\n"
+    body += "".join(f"    {row['name'].upper()}: {row['bits']},\n" for row in rows) + "}\n"
+    body += "# Of a record of scales and minima: its bytes, and the groups that it is of.\n"
+    records = [f"{row['name'].upper()}: {tuple(row['record'])}" for row in rows if "record" in row]
+    body += f"RECORDS = {{{', '.join(records)}}}\n"
+    body += group("HALVES", "", lambda r: r["bits"] == 16)
+    body += group("PAIRS", "two columns lie side by side in a panel", lambda r: r["pairs"])
+    body += group("GROUPED", "an f16 scale for each group", lambda r: r["scales"] == "group")
+    body += group("WHOLE", "an f32 scale for each row", lambda r: r["scales"] == "row")
+    minima = "a scale and a minimum for each group (rule 1.20)"
+    body += group("MINIMA", minima, lambda r: r["scales"] == "minimum")
+    body += group("ROTATED", "of rotated inputs (rule 1.19)", lambda r: r["rotated"])
+    body += group("QUANTIZED", "", lambda r: bool(r["scales"]))
+    body += group("MATRICES", "", lambda r: r["matrix"])
+    return source("tools/phasor/format/codes.py", FROM, body, "")
+
+
+def _page(rows: list[dict[str, Any]]) -> Region:
+    def scales(row: dict[str, Any]) -> str:
+        if row["scales"] != "minimum":
+            return SCALES[row["scales"]]
+        size, groups = row["record"]
+        return f"records of {size} bytes, of {32 * groups} columns"
+
+    cells = [
+        [str(row["code"]), row["name"], str(row["bits"]), scales(row), row["page"]] for row in rows
+    ]
+    head = ["code", "type", "bits of a value", "scales", "a value"]
+    return Region("docs/format.md", "types", page_table(head, cells))
+
+
+def outputs(_: Path) -> list[File | Region]:
+    rows = types()
+    return [_header(rows), _python(rows), _page(rows)]

@@ -1,0 +1,47 @@
+# Generated from src/facts/types.toml by `make generate`: edit that, not this.
+"""The types of tensors by their codes in a file (docs/format.md)."""
+
+F32 = 1
+F16 = 2
+BF16 = 3
+Q8 = 4
+Q4 = 5
+F64 = 6
+Q8R = 7
+Q8RH = 8
+Q4M = 9
+Q4K = 10
+TYPES = {
+    F32: "f32",
+    F16: "f16",
+    BF16: "bf16",
+    Q8: "q8",
+    Q4: "q4",
+    F64: "f64",
+    Q8R: "q8r",
+    Q8RH: "q8rh",
+    Q4M: "q4m",
+    Q4K: "q4k",
+}
+BITS = {
+    F32: 32,
+    F16: 16,
+    BF16: 16,
+    Q8: 8,
+    Q4: 4,
+    F64: 64,
+    Q8R: 8,
+    Q8RH: 8,
+    Q4M: 4,
+    Q4K: 4,
+}
+# Of a record of scales and minima: its bytes, and the groups that it is of.
+RECORDS = {Q4M: (4, 1), Q4K: (16, 8)}
+HALVES = (F16, BF16)
+PAIRS = (BF16,)  # two columns lie side by side in a panel
+GROUPED = (Q8, Q4)  # an f16 scale for each group
+WHOLE = (Q8R, Q8RH)  # an f32 scale for each row
+MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
+ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K)
+MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K)
