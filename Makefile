@@ -204,7 +204,8 @@ ifeq ($(config),relaxed)
 endif
 # In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
 ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
-  LINK += -Wl,-u,getauxval
+  ASKS_LEVELS := -Wl,-u,getauxval
+  LINK += $(ASKS_LEVELS)
 endif
 # The memory sanitizer and a C++ library that is not compiled with it (tests/cpp/memory_sanitizer.cpp).
 ifeq ($(config),memory)
@@ -373,7 +374,7 @@ includedir=$${prefix}/include
 Name: phasor
 Description: Transformer inference from one flat file, in one block of memory
 Version: $(VERSION)
-Libs: -L$${libdir} -lphasor
+Libs: -L$${libdir} -lphasor$(if $(ASKS_LEVELS), $(ASKS_LEVELS))
 Cflags: -I$${includedir}
 endef
 export PKGCONFIG

@@ -694,22 +694,23 @@ def test_inspect_of_a_board():
         report = ask(*more)[1]
         return report["arena_bytes"] + report["model_bytes"]
 
+    stack = ask("--ram", "1M")[1]["board"]["stack"]
     whole = need("--context", 64)
-    code, report = ask("--context", 64, "--ram", whole, "--flash", model.stat().st_size)
+    code, report = ask("--context", 64, "--ram", whole + stack, "--flash", model.stat().st_size)
     assert (
         code == 0
         and report["board"]["fits"]
         and report["board"]["ram_needed"] == whole
         and report["board"]["chunk"] == 64
     )
-    code, report = ask("--context", 64, "--ram", whole - 1)
+    code, report = ask("--context", 64, "--ram", whole + stack - 1)
     assert (
         code == 0
         and report["board"]["chunk"] == 32
         and report["board"]["ram_needed"] == need("--context", 64, "--chunk", 32)
     )
     least = need("--context", 64, "--chunk", 1)
-    code, report = ask("--context", 64, "--ram", least - 1)
+    code, report = ask("--context", 64, "--ram", least + stack - 1)
     board = report["board"]
     assert (
         code == 1
@@ -731,6 +732,13 @@ def test_inspect_of_a_board():
         and b"it does not fit" in text.stdout
         and b"they fit, and leave" in text.stdout
     )
+    text = phasor("inspect", model, "--context", 64, "--ram", least + stack - 1).stdout.decode()
+    saved = dict(re.findall(r"(--[a-z-]+(?: [a-z0-9]+)?) saves ([0-9,]+)", text))
+    assert {"--cache f16", "--cache q8", "--tables rows"} <= set(saved)
+    for flag, bytes_saved in saved.items():
+        if flag.startswith("--cache"):
+            smaller = need("--context", 64, "--chunk", 1, *flag.split())
+            assert least - smaller == int(bytes_saved.replace(",", ""))
     for value in ("", "K", "12G", "-1", "0", "1.5M"):
         bad(2, "inspect", model, "--ram", value, says=["--ram", "expected bytes"])
 

@@ -100,7 +100,7 @@ BM_FILE_marian = $(BM_DIR)/marian.phasor
 BM_LIMITS_marian = --source 14 --context 14 --chunk 4 --text-bytes 64 --tables rows --beam 2
 BM_NEW_marian  = 14
 BM_INPUT_marian = $(BM_DIR)/marian.txt
-BM_RAM_netduinoplus2 := 120K
+BM_RAM_netduinoplus2 := 128K
 BM_FLASH_netduinoplus2 := 1M
 BM_BOARD_FITS      = $(if $(BM_RAM_$(BOARD)),--ram $(BM_RAM_$(BOARD)) --flash $(BM_FLASH_$(BOARD)))
 

@@ -93,10 +93,10 @@ do_stack()     { mk WERROR=1 test-stack; }
 do_threads()   { mk WERROR=1 test-threads; }
 do_realtime()  { mk WERROR=1 realtime; }
 do_aarch64()   { drawn 4; mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
-do_armhf()     { drawn 4; mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
+do_armhf()     { drawn 4; mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf && bash tests/machines/cross/armhf_builds.sh "$make"; }
 do_riscv64()   { drawn 4; mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { drawn 4; mk WERROR=1 test-cross TARGET=wasm; }
-do_baremetal() { drawn 4; mk WERROR=1 test-baremetal; }
+do_baremetal() { drawn 4; mk WERROR=1 test-baremetal && bash tests/machines/baremetal/readme_flags.sh build/phasor; }
 do_faults()    { mk WERROR=1 faults FAULTS='--share 4 --share-python 200'; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }

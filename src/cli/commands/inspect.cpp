@@ -197,6 +197,7 @@ void print_json(const Report& r) {
         .add("flash", r.fit.flash)
         .add("stack_bytes", kStackBytes)
         .add("ram_needed", r.fit.needed)
+        .add("stack", kStackBytes)
         .add("chunk", r.fit.limits.chunk)
         .add("largest_part", r.fit.largest_part)
         .add("largest_context", r.fit.largest_context)

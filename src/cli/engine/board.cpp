@@ -13,6 +13,9 @@ bool needed(const Engine& e, const phasor_limits& limits, uint64_t* bytes) {
   return true;
 }
 
+// What fits leaves the library its own stack.
+bool within(uint64_t needed, uint64_t ram) { return needed + kStackBytes <= ram; }
+
 // The longest sequence that fits with these limits otherwise; 0 when none does.
 uint32_t longest(const Engine& e, phasor_limits limits, uint64_t ram) {
   uint32_t& length = e.has_target() ? limits.target : limits.source;
@@ -21,9 +24,41 @@ uint32_t longest(const Engine& e, phasor_limits limits, uint64_t ram) {
     uint64_t bytes = 0;
     const uint32_t middle = low + (high - low) / 2;
     length = middle;
-    (needed(e, limits, &bytes) && bytes <= ram ? low : high) = middle;
+    (needed(e, limits, &bytes) && within(bytes, ram) ? low : high) = middle;
   }
   return low;
+}
+
+// What smaller limits of another kind save, by the flags that ask for them.
+string savings(const Engine& e, const Fit& f) {
+  struct Way {
+    const char* flag;
+    phasor_limits limits;
+  };
+  vector<Way> ways;
+  const auto way = [&](const char* flag, auto change) {
+    ways.push_back({flag, f.limits});
+    change(ways.back().limits);
+  };
+  if (f.limits.cache_type == PHASOR_CACHE_F32)
+    way("--cache f16", [](phasor_limits& l) { l.cache_type = PHASOR_CACHE_F16; });
+  if (f.limits.cache_type != PHASOR_CACHE_Q8)
+    way("--cache q8", [](phasor_limits& l) { l.cache_type = PHASOR_CACHE_Q8; });
+  if (f.limits.tables != PHASOR_TABLES_ROWS)
+    way("--tables rows", [](phasor_limits& l) { l.tables = PHASOR_TABLES_ROWS; });
+  if (f.limits.text_bytes > 256)
+    way("--text-bytes 256", [](phasor_limits& l) { l.text_bytes = 256; });
+  if (e.has_source() && f.limits.source > 1)
+    way("half of --source", [](phasor_limits& l) { l.source /= 2; });
+  if (e.has_target() && f.limits.target > 1)
+    way("half of --context", [](phasor_limits& l) { l.target /= 2; });
+  string out;
+  for (const Way& w : ways) {
+    uint64_t bytes = 0;
+    if (needed(e, w.limits, &bytes) && bytes < f.needed)
+      out += (out.empty() ? "  " : ", ") + string(w.flag) + " saves " + grouped(f.needed - bytes);
+  }
+  return out.empty() ? out : out + "\n";
 }
 
 void find_largest_part(const Engine& e, Fit* f) {
@@ -73,11 +108,11 @@ bool fit(const Engine& e, const phasor_limits& given, uint64_t ram, uint64_t fla
   f.flash_fits = flash == 0 || e.file.bytes() <= flash;
   if (!needed(e, f.limits, &f.needed)) return e.fail();
   // fewer tokens at a time: slower prompts, the same bits
-  while (ram != 0 && f.needed > ram && f.limits.chunk > 1) {
+  while (ram != 0 && !within(f.needed, ram) && f.limits.chunk > 1) {
     f.limits.chunk /= 2;
     if (!needed(e, f.limits, &f.needed)) return e.fail();
   }
-  f.ram_fits = ram == 0 || f.needed <= ram;
+  f.ram_fits = ram == 0 || within(f.needed, ram);
   if (!f.ram_fits) {
     f.largest_context = longest(e, f.limits, ram);
     find_largest_part(e, &f);
@@ -103,13 +138,14 @@ string fit_text(const Engine& e, const Fit& f) {
            " for the stack and your own\n  stack: the library takes at most " +
            grouped(kStackBytes) +
            " bytes on a Cortex-M, your program's functions and callbacks come on top\n";
-  out += format("they do not fit, %s bytes are missing; %s are %s\n",
-                grouped(f.needed - f.ram).c_str(), grouped(f.largest_part_bytes).c_str(),
-                f.largest_part.c_str());
+  out += format("with %s of the library's stack they do not fit, %s bytes are missing; %s are %s\n",
+                grouped(kStackBytes).c_str(), grouped(f.needed + kStackBytes - f.ram).c_str(),
+                grouped(f.largest_part_bytes).c_str(), f.largest_part.c_str());
   const char* flag = e.has_target() ? "--context" : "--source";
   return out + (f.largest_context != 0
                     ? format("  the most that fits is %s %u\n", flag, f.largest_context)
-                    : format("  not even %s 1 fits\n", flag));
+                    : format("  not even %s 1 fits\n", flag)) +
+         savings(e, f);
 }
 
 bool emit_c(const Engine& e) {

@@ -24,7 +24,8 @@ constexpr StackBound kStackBounds[] = {{"Cortex-M", kStackBytes},
 
 struct Fit {
   uint64_t ram = 0, flash = 0;  // what the board has; 0: not asked
-  uint64_t needed = 0;          // RAM for `limits`: the model's block and the arena
+  // RAM for `limits`: the model's block and the arena; they fit beside kStackBytes
+  uint64_t needed = 0;
   // the given ones, or with the largest smaller chunk that fits, or with a chunk of 1
   phasor_limits limits{};
   bool ram_fits = true, flash_fits = true;

@@ -15,7 +15,7 @@ constexpr uint32_t kPausesBeforeYield = 2000;
 inline void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
+#elif defined(__aarch64__) || (defined(__arm__) && (__ARM_ARCH >= 7 || defined(__ARM_ARCH_6K__)))
   __asm__ volatile("yield" ::: "memory");
 #endif
 }
