@@ -306,9 +306,8 @@ def test_a_flag_of_languages_goes_with_a_translator(tmp_path, capsys):
     folder = T.write(tmp_path / "m", "marian", **T.MARIAN_IDS)
     (folder / "x.pt").write_bytes(b"")
     done = convert.main([str(folder / "x.pt"), "-o", str(tmp_path / "o"), "--target-lang", "a"])
-    assert (
-        done == 1 and "--target-lang: goes with a Hugging Face directory" in capsys.readouterr().err
-    )
+    line = "--target-lang: goes with a directory of CTranslate2 or a Hugging Face directory"
+    assert done == 1 and line in capsys.readouterr().err
 
 
 # Files of a tokenizer, each with one thing wrong, and what the line says.

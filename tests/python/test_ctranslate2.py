@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ctranslate2_model import LAYERS, WIDTH, WORDS, Model
+import translators as T
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -231,7 +232,7 @@ def test_integers_that_cannot_be(tmp_path, capsys):
 def test_vocabularies_and_flags(tmp_path, capsys):
     folder = Model().write(tmp_path / "m")
     line = said_flag(folder, capsys, "--source-lang", "en")
-    assert f"--source-lang: goes with a Hugging Face directory; {folder} is none" in line
+    assert f"--source-lang: {folder}: its files know no languages: give --tokenizer DIR" in line
     (folder / "config.json").write_text('{"eos_token": "<end>"}')
     assert "eos_token: '<end>' is not in the target vocabulary" in said(folder, capsys)
     (folder / "config.json").write_text('{"a_new_field": 1}')
@@ -254,6 +255,35 @@ def said_flag(folder: Path, capsys, *flags: str) -> str:
     out = folder.with_suffix(".phasor")
     assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 1
     return capsys.readouterr().err
+
+
+def test_the_tokenizer_of_the_original(tmp_path, capsys, monkeypatch):
+    """Of a directory that was made from MarianMT: the end behind a text and the languages are in
+    the original's files alone, whose pieces must be the vocabulary's words."""
+    files = T.marian_files()
+    texts = [*json.loads(files["vocab.json"])]
+    for side in WORDS:
+        monkeypatch.setitem(WORDS, side, texts[:-1])  # as many rows as texts
+    tokens = {"unk_token": "<unk>", "decoder_start_token": "</s>", "eos_token": "</s>"}
+    folder = Model().write(tmp_path / "m", config=tokens)
+    original = T.write(tmp_path / "hf", "marian", files)
+    for side in WORDS:
+        (folder / f"{side}_vocabulary.json").write_text(json.dumps(texts))
+    spm = ("--tokenizer", str(original / "source.spm"))
+    assert "give --tokenizer DIRECTORY, that of this model" in said_flag(folder, capsys, *spm)
+    language = next(text for text in texts if text.startswith(">>"))
+    asked = ["--tokenizer", str(original), "--target-lang", language[2:-2]]
+    out = tmp_path / "m.phasor"
+    assert convert.main([str(folder), "-o", str(out), "--quiet", *asked]) == 0
+    source = PhasorFile(out).descriptor["source"]
+    assert (source["prefix"], source["suffix"]) == ([texts.index(language)], [0])
+    swapped = [*texts[:6], texts[7], texts[6], *texts[8:]]
+    (folder / "source_vocabulary.json").write_text(json.dumps(swapped))
+    line = said_flag(folder, capsys, *asked)
+    assert f"{original}: not the source vocabulary: id 6 is {texts[6]!r}, and" in line
+    (tmp_path / "words.json").write_text(json.dumps(texts))
+    line = said_flag(folder, capsys, "--tokenizer", str(tmp_path / "words.json"))
+    assert "words.json: expected a tokenizer.json, or the directory of one" in line
 
 
 def test_every_truncation(tmp_path):

@@ -42,15 +42,21 @@ class Listed(NamedTuple):
         str, int
     ]  # tokens that text gives wherever it has them, and that decode to nothing
     unknown: int
+    plain: frozenset[str] = frozenset()  # of these, those that are text nonetheless
 
     @property
     def count(self) -> int:
         return max(self.texts) + 1
 
 
-def read_list(path: Path, special: Mapping[str, int | None], unknown: str) -> Listed:
+def read_list(
+    path: Path,
+    special: Mapping[str, int | None],
+    unknown: str,
+    plain: frozenset[str] = frozenset(),
+) -> Listed:
     """The list of a vocab.json. special: tokens with the ids that another file gives them, None
-    where none does; unknown: one of them."""
+    where none does; unknown: one of them; plain: those that are text nonetheless."""
     try:
         vocabulary = Vocabulary(read_json(path, _JSON_BYTES), [])
         texts = dict(vocabulary.texts)
@@ -69,7 +75,7 @@ def read_list(path: Path, special: Mapping[str, int | None], unknown: str) -> Li
             found[token] = ids[token] = own
         if unknown not in ids:
             raise TokenizerError(f"the unknown token {shown(unknown)} is not there")
-        return Listed(texts, ids, found, ids[unknown])
+        return Listed(texts, ids, found, ids[unknown], plain)
     except PhasorError as error:
         raise named(path, error) from error
 
@@ -110,7 +116,7 @@ def _pieces(proto: dict, listed: Listed) -> tuple[list[tuple[bytes, float, int]]
         if id_ == listed.unknown:
             score, kind = 0.0, UNKNOWN
         elif listed.texts[id_] in listed.special:
-            score, kind = 0.0, CONTROL
+            score, kind = 0.0, LISTED if listed.texts[id_] in listed.plain else CONTROL
         elif kind not in (*_GIVEN, BYTE):
             score, kind = 0.0, LISTED
         rows.append((text, score, kind))
@@ -149,6 +155,31 @@ def special_tokens(
     return out
 
 
+def plain_tokens(config: Mapping[str, Any], names: Mapping[str, str]) -> frozenset[str]:
+    """Of what special_tokens gives, the added tokens that are not special."""
+    more = config.get("additional_special_tokens") or []
+    named = {content("", one, True) for one in more}
+    named |= {token(config, name, usual, True) for name, usual in names.items()}
+    added = (config.get("added_tokens_decoder") or {}).values()
+    plain = (one for one in added if not (isinstance(one, dict) and one.get("special")))
+    return frozenset(content("", one, True) for one in plain) - named
+
+
+def put_special(
+    texts: dict[int, str], ids: dict[str, int], special: Mapping[str, int | None]
+) -> dict[str, int]:
+    """The ids of special tokens. What is no text yet goes behind the others, where it has an id."""
+    behind = max(texts, default=-1) + 1
+    for text, id_ in special.items():
+        new = text not in ids and id_ is not None and behind <= id_ < behind + len(special)
+        if new and id_ not in texts:
+            texts[id_], ids[text] = text, id_
+        if text not in ids or id_ not in (None, ids[text]):
+            what = "is not there" if text not in ids else f"has the id {id_}, here {ids[text]}"
+            raise TokenizerError(f"the special token {shown(text)} {what}")
+    return {text: ids[text] for text in special}
+
+
 def token(config: Mapping[str, Any], name: str, usual: str, strips: bool = False) -> str:
     """The text of a special token."""
     given = config.get(f"{name}_token")
@@ -174,12 +205,15 @@ def marian_sections(folder: Path, config: Mapping[str, Any]) -> tuple[dict[str, 
         raise TokenizerError(
             f"sp_model_kwargs: {shown(config['sp_model_kwargs'])}, expected nothing"
         )
-    special = special_tokens(config, {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"})
+    names = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+    special, plain = special_tokens(config, names), plain_tokens(config, names)
     unknown = next(iter(special))
-    lists = {"source": read_list(folder / "vocab.json", special, unknown)}
+    lists = {"source": read_list(folder / "vocab.json", special, unknown, plain)}
     separate = config.get("separate_vocabs") or False
     lists["target"] = (
-        read_list(folder / "target_vocab.json", special, unknown) if separate else lists["source"]
+        read_list(folder / "target_vocab.json", special, unknown, plain)
+        if separate
+        else lists["source"]
     )
     sections = {
         side: listed_section(folder / f"{side}.spm", lists[side], codes=True) for side in lists
@@ -210,7 +244,8 @@ def m2m_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Listed]
         if special[text] not in (None, own):
             raise TokenizerError(f"{shown(text)} has the id {special[text]}, expected {own}")
         special[text] = own
-    found = read_list(folder / "vocab.json", special, next(iter(special)))
+    plain = plain_tokens(config, _M2M_TOKENS)
+    found = read_list(folder / "vocab.json", special, next(iter(special)), plain)
     return listed_section(folder / "sentencepiece.bpe.model", found), found
 
 
@@ -245,12 +280,7 @@ def t5_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Listed]:
     sentinels = {f"<extra_id_{i}>": rows + count - 1 - i for i in range(count)}
     ids = {text: id_ for id_, text in texts.items()} | sentinels
     texts |= {id_: text for text, id_ in sentinels.items()}
-    special = {**dict.fromkeys(given), **sentinels}
-    for text in special:
-        own = given.get(text)
-        if text not in ids or own not in (None, ids[text]):
-            what = "is not there" if text not in ids else f"has the id {own}, here {ids[text]}"
-            raise TokenizerError(f"the special token {shown(text)} {what}")
-        special[text] = ids[text]
-    listed = Listed(texts, ids, special, special[next(iter(given))])
+    special = put_special(texts, ids, given) | sentinels
+    plain = plain_tokens(config, _T5_TOKENS) - sentinels.keys()
+    listed = Listed(texts, ids, special, special[next(iter(given))], plain)
     return listed_section(path, listed), listed

@@ -136,6 +136,13 @@ def id_count(section: bytes) -> int:
     return pieces - (0 if behind is None else struct.unpack_from("<I", section, behind)[0])
 
 
+def piece_texts(section: bytes) -> list[bytes]:
+    """The texts of a section's ids."""
+    table, _, text = struct.unpack_from("<3Q", section, 32)
+    rows = struct.iter_unpack("<4I", section[table : table + 16 * id_count(section)])
+    return [section[text + at : text + at + size] for at, size, *_ in rows]
+
+
 _MODELS_SPM, _MODEL_WORDS = (1, 2), 3
 _ALONE = {"unknown": (b"<unk>", b"<UNK>", b"[UNK]", b"[unk]"), "end": (b"</s>",)}
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from phasor.checkpoints.packed import Grid, Integers
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
-from phasor.errors import PhasorError, named, printable
+from phasor.errors import PhasorError, named, printable, shown
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
 from phasor.files import read_text, read_value
@@ -25,6 +25,7 @@ from phasor.sources.ctranslate2.container import Variables, scalar
 from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import parse_description
 from phasor.tokenizers.listed import Listed, listed_section
+from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.models.word_list import build_wordlist_section
 from phasor.values import settings, words
 
@@ -59,6 +60,8 @@ _CONFIG = settings("""
     add_source_eos       false
 """)
 _BLANK = ("<blank>", "<pad>", "<zero>")
+# The first words of the vocabularies of MarianMT, of BART and its kin, and of T5 and Pegasus.
+_OF_TRANSFORMERS = (("</s>", "<unk>"), ("<s>", "<pad>"), ("<pad>", "</s>"))
 ZERO_START = _BLANK[-1]  # the row whose embedding is zero, where decoding starts from one
 _NEVER = np.float32(-100)  # its logit
 
@@ -76,6 +79,25 @@ class Source(NamedTuple):
         known = [self.config.text(f"{name}_token") for name in ("bos", "eos", "unk")]
         special = {word: ids[word] for word in (*known, *_BLANK) if word in ids}
         return Listed(dict(enumerate(self.words[side])), ids, special, ids[known[-1]])
+
+    def of_transformers(self) -> bool:
+        """Whether it was made from a model of Hugging Face, by the first words of its vocabulary:
+        other converters say in config.json that they put an end behind such a text."""
+        said = self.model.descriptor["source"]
+        first = tuple(self.words["source"][:2])
+        return first in _OF_TRANSFORMERS and not said["prefix"] and not said["suffix"]
+
+    def check_pieces(self, side: str, pieces: list[bytes]) -> None:
+        """PhasorError where a tokenizer has another text at an id than the vocabulary."""
+        letters = {bytes([byte]): letter.encode() for letter, byte in ALPHABET.items()}
+        for id_, (word, piece) in enumerate(zip(self.words[side], pieces)):
+            spelled = b"".join(letters[piece[i : i + 1]] for i in range(len(piece)))
+            holes = piece.startswith((b"<no piece", b"\0<no piece")) or word in _BLANK
+            if word.encode() not in (piece, spelled) and not holes:
+                raise PhasorError(
+                    f"not the {side} vocabulary: id {id_} is"
+                    f" {shown(piece.decode(errors='replace'))}, and {shown(word)} in the model's"
+                )
 
     def section(self, side: str, path: Path | None) -> bytes:
         """Of a side's SentencePiece model; None: its words, with spaces between them."""

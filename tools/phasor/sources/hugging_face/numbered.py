@@ -12,7 +12,15 @@ from typing import Any, Mapping
 from phasor.errors import named, shown
 from phasor.files import read_bytes, read_json
 from phasor.format.layout import PhasorError
-from phasor.tokenizers.listed import Listed, content, listed_section, special_tokens, token
+from phasor.tokenizers.listed import (
+    Listed,
+    content,
+    listed_section,
+    plain_tokens,
+    put_special,
+    special_tokens,
+    token,
+)
 from phasor.tokenizers.section import CONTROL, UNKNOWN, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.values import words
@@ -44,6 +52,7 @@ class _Pieces:
             raise named(path, error) from error
         strips = proto["remove_extra"] and bool(proto["charsmap"])
         self.special = special_tokens(config, usual, strips)
+        self.plain = plain_tokens(config, usual)
         self.unknown = next(iter(self.special))
 
     def section(self, pieces: int, offset: int, own: dict[str, int]) -> tuple[bytes, Listed]:
@@ -53,12 +62,8 @@ class _Pieces:
         for text, id_ in own.items():
             texts.setdefault(id_, text)
         ids = {text: id_ for id_, text in texts.items()} | own
-        for text, id_ in self.special.items():
-            if text not in ids or id_ not in (None, ids[text]):
-                what = "is not there" if text not in ids else f"has the id {id_}, here {ids[text]}"
-                raise TokenizerError(f"the special token {shown(text)} {what}")
-        special = {text: ids[text] for text in (*self.special, *own)}
-        listed = Listed(texts, ids, special, ids[self.unknown])
+        special = put_special(texts, ids, self.special) | own
+        listed = Listed(texts, ids, special, ids[self.unknown], self.plain - own.keys())
         return listed_section(self.path, listed), listed
 
 

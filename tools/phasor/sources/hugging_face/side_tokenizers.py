@@ -94,6 +94,8 @@ _OWN_CLASS = {
 _MERGED = ("Bart", "Roberta", "GPT2", "Blenderbot", "BlenderbotSmall")
 
 
+# Kinds of tokenizers that read a file of their own, by their classes.
+_KINDS = {"Marian": "marian", "T5": "t5", "MT5": "t5", "Pegasus": "pegasus"}
 SIDES = ("source", "target")
 
 
@@ -237,6 +239,11 @@ def _class(folder: Path) -> str:
     if not name and (folder / "config.json").is_file():
         name = read_json(folder / "config.json").get("tokenizer_class")
     return str(name or "").removesuffix("Fast").removesuffix("Tokenizer")
+
+
+def kind_of(folder: Path) -> str:
+    """The kind of tokenizer of a directory, as a family names it, by its class."""
+    return _KINDS.get(_class(folder), "package")
 
 
 Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
