@@ -82,11 +82,6 @@ def test_a_key_that_is_not_in_the_table_is_named_with_the_way_out(name):
         side_files.check(Path("of") / name, many)
 
 
-def test_the_page_is_the_table():
-    page = (ROOT / "docs/side-files.md").read_text(encoding="utf-8")
-    assert page == side_files.page(), "make generate"
-
-
 # ---- Every file, in a directory that is converted
 
 

@@ -170,10 +170,10 @@ def test_the_ids_are_those_of_both_versions(name, newer, tmp_path, monkeypatch):
     ],
 )
 def test_what_is_refused(made, config, line, tmp_path):
+    from phasor.errors import PhasorError
     from phasor.sources.hugging_face import tokenizer_json as hf
-    from phasor.tokenizers.section import TokenizerError
 
-    with pytest.raises(TokenizerError, match=line):
+    with pytest.raises(PhasorError, match=line):
         hf.build_hf_section(written(tmp_path, made, config))
 
 

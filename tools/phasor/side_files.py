@@ -170,7 +170,7 @@ def _same(value: Any, wanted: Any) -> bool:
 _BECOMES = {"used": "used", "harmless": "no effect", "refused": "refused"}
 _HEAD = """# Side files
 
-<!-- Made by tools/phasor/side_files.py from tools/phasor/side_files.toml: do not edit. -->
+<!-- Generated from tools/phasor/side_files.toml by `make generate`. -->
 
 The converter knows every key of the files beside a model's weights. A key that is not on this page
 stops the conversion, and so does a refused value:

@@ -166,7 +166,8 @@ _UNTYPED = words("""
     GPTNeoX GPTNeoXJapanese GPTSw3 Gemma LED LayoutLMv3 LayoutXLM Llama Longformer Luke M2M100 MBart
     MBart50 MLuke MPNet MT5 Marian Mvp MyT5 Nllb Nougat OpenAIGPT PLBart Pegasus Perceiver
     ProphetNet Qwen2 Reformer Roberta SeamlessM4T Siglip Speech2Text SpeechT5 T5 Udop Vits Wav2Vec2
-    Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta TokenizersBackend
+    Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta TokenizersBackend SentencePieceBackend
+    PythonBackend Esmc Lasr Qwen3_5 Siglip2 Tipsv2 VideoPrism
 """)
 _UNTYPED_NEWER = words("""
     PreTrained Albert BertJapanese Bertweet BlenderbotSmall Cpm CTRL Flaubert Funnel Herbert Mgpstr

@@ -1,0 +1,12 @@
+"""docs/side-files.md, from the converter's table of keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from make.facts import File
+from phasor import side_files
+
+
+def outputs(build: Path) -> list[File]:
+    return [File("docs/side-files.md", side_files.page())]
