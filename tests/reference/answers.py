@@ -145,6 +145,24 @@ def adapted(job: dict[str, Any]) -> list:
         return next(iter(model(**given).values()))[0].tolist()
 
 
+def scored(job: dict[str, Any]) -> list:
+    """What a library gives for texts or pairs, one row each: transformers' pipeline the scores by
+    the order of the labels' names, sentence-transformers its scores or vectors."""
+    folder, asks = job["folder"], job["asks"]
+    if job["kind"] == "pipeline":
+        ask = transformers.pipeline("text-classification", folder, dtype=torch.float32)
+        given = [dict(zip(("text", "text_pair"), one)) for one in asks]
+        rows = ask(given, top_k=None, truncation=True)
+        return [[o["score"] for o in sorted(row, key=lambda o: o["label"])] for row in rows]
+    import sentence_transformers
+
+    if job["kind"] == "cross":
+        made = sentence_transformers.CrossEncoder(folder, device="cpu").predict(asks)
+        return made.reshape(len(asks), -1).tolist()
+    model = sentence_transformers.SentenceTransformer(folder, device="cpu")
+    return model.encode([text for (text,) in asks]).tolist()
+
+
 def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
     """The answers of the newer version, which runs in a process of its own."""
     if not (NEWER / "transformers").is_dir():
@@ -167,6 +185,8 @@ def _answers(job: dict[str, Any]) -> list:
     folder, again = job["folder"], job["again"]
     if job["kind"] == "adapted":
         return adapted(job)
+    if job["kind"] in ("pipeline", "cross", "vectors"):
+        return scored(job)
     try:
         words = transformers.AutoTokenizer.from_pretrained(folder)
     except TypeError as error:

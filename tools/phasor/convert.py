@@ -245,6 +245,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if phasor is None:
             note("no phasor program was found: the test vectors have no hashes of its logits")
         report(args.output, rounding)
+        if source.proof and args.expect is None:
+            note(source.proof)
     return 0
 
 

@@ -10,6 +10,16 @@ namespace {
 // texts that are encoded in one call, tokens that share a product
 constexpr uint32_t kBatch = 32, kBatchTokens = 256;
 
+// What is left of two texts of more than `budget` tokens, as Hugging Face's tokenizers package cuts
+// them (longest_first): of an odd budget the longer text has the token more, of two equal ones the
+// second.
+void cut(size_t budget, size_t* first, size_t* second) {
+  size_t* const shorter = *first > *second ? second : first;
+  size_t* const longer = shorter == first ? second : first;
+  *shorter = std::min(*shorter, budget / 2);
+  *longer = budget - *shorter;
+}
+
 int not_one_line() {
   return data_error("--logits, --hidden and --attention: expected exactly one line of input");
 }
@@ -224,8 +234,7 @@ void Encoder::shorten(Text* text, size_t first_count, size_t second_count) const
   const size_t count = text->ids.size(), begin = before(),
                end = count - min<size_t>(count, e_.source.suffix_count);
   size_t first = first_count, second = second_count;
-  for (size_t left = count - most(); left != 0 && first + second != 0; --left)
-    --(first > second ? first : second);
+  cut(most() - std::min<size_t>(most(), count - first - second), &first, &second);
   const size_t second_begin = end - second_count;
   for (TokenIds* list : {&text->ids, &text->segments}) {
     if (list->empty()) continue;

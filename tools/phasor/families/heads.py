@@ -33,6 +33,7 @@ class Head(NamedTuple):
     fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
     vectors: int = 0  # values of a vector at each position: classes without labels
     scores: int | None = None  # None: from config.json
+    ranks: bool = False  # of a CrossEncoder's own directory, whose library gives the scores
     normalize: bool = False
     prompts: str = ""
     longest_text: int = 0  # ids that a text is cut to
@@ -68,7 +69,9 @@ def fields(head: Head, config: Config, width: int, norm_eps: float) -> dict[str,
             classes=len(labels),
             labels="".join(label + D.RECORD_END for label in labels),
             bias=int(head.last_bias),
-            scores=scores_of(config, len(labels)) if head.scores is None else head.scores,
+            scores=scores_of(config, len(labels), head.ranks)
+            if head.scores is None
+            else head.scores,
         )
     return out
 
@@ -116,28 +119,25 @@ def labels_of(config: Config) -> list[str]:
     return labels
 
 
-def scores_of(config: Config, classes: int) -> int:
-    """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes:
-    softmax, a sigmoid each, or nothing."""
-    functions = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
+# What a CrossEncoder does with the classes, by the last part of the function's name.
+FUNCTIONS = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID, "Softmax": D.SOFTMAX}
+
+
+def scores_of(config: Config, classes: int, ranks: bool = False) -> int:
+    """What sentence-transformers' CrossEncoder or transformers' pipeline does with the classes:
+    softmax, a sigmoid each, or nothing. ranks: a CrossEncoder's own directory."""
     newer, older = config.table("sentence_transformers"), "sbert_ce_default_activation_function"
-    given = [] if config.get(older) is None else [config.class_name(older, functions)]
     if newer is not None:
         newer.get("version")
+    if newer is not None and "activation_fn" in newer.values:  # counts more than the older one
         if newer.get("activation_fn") is not None:
-            given.append(newer.class_name("activation_fn", functions))
-    if len(set(given)) > 1:
-        raise config.error(older, "is not what sentence_transformers.activation_fn says")
-    if given:
-        return given[0]
-    problem = config.get("problem_type")
-    if problem is None:
-        return D.SIGMOID if classes == 1 else D.SOFTMAX
-    return config.choice(
-        "problem_type",
-        {
-            "regression": D.PLAIN,
-            "single_label_classification": D.SOFTMAX,
-            "multi_label_classification": D.SIGMOID,
-        },
-    )
+            return newer.class_name("activation_fn", FUNCTIONS)
+    elif config.get(older) is not None:
+        return config.class_name(older, FUNCTIONS)
+    if ranks:
+        return D.SIGMOID if classes == 1 else D.PLAIN
+    many = D.SIGMOID if classes == 1 else D.SOFTMAX
+    kinds = {"single_label_classification": many, "multi_label_classification": D.SIGMOID}
+    given = config.get("problem_type")
+    kinds["regression"] = D.PLAIN
+    return many if given is None else config.choice("problem_type", kinds)

@@ -12,6 +12,7 @@ from phasor.errors import printable
 
 # Layers have one form, so a model has few of them; the rest of a hostile file gets no advice.
 _MOST_FORMS, _LONGEST, _LIKE = 96, 120, 0.5
+_LIKE_PART, _LIKE_NAME = 0.4, 0.7  # of parts, without and with their stack
 
 
 def lines(
@@ -60,6 +61,16 @@ def under(missing: Iterable[str], given: Iterable[str]) -> str:
             found[ends[name]] = found.get(ends[name], 0) + 1
     best = max(found, key=found.__getitem__, default="")
     return best if found.get(best, 0) > 1 else ""
+
+
+def meant(part: str, parts: Iterable[str]) -> str:
+    """`; did you mean X?` of the nearest of these parts of the same stack, else of all."""
+    parts = sorted(parts) if len(part) <= _LONGEST else []
+    start, _, what = part.rpartition(".")
+    own = {p.rpartition(".")[2]: p for p in parts if p.rpartition(".")[0] == start}
+    near = get_close_matches(what, own, 1, _LIKE_PART)
+    found = [own[near[0]]] if near else get_close_matches(part, parts, 1, _LIKE_NAME)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def shape_text(shape: Shape) -> str:

@@ -51,4 +51,5 @@ class Source(NamedTuple):
     options: tuple[Option, ...] = ()
     # The chat template, None where there is none, and the special tokens that it may read.
     template: Callable[[Path, Checkpoint], tuple[str | None, dict[str, Any]]] = no_template
+    proof: str = ""  # what the test vectors of such a source do not prove, a line at the end
     order: int = 0  # of two that recognize a path, the one with the lower number reads it

@@ -54,6 +54,11 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
+            if "[UNK]" in words and any(word.startswith("##") for word in words):
+                raise PhasorError(
+                    "is a WordPiece vocabulary (pieces after ##), which as a list of words would"
+                    " give other ids: it is built for the directory of an encoder of BERT's kind"
+                )
             if characters.is_table(path, words):
                 if path.suffix == ".txt":
                     words = characters.lines_of(data.decode())

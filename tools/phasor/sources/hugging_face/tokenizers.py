@@ -89,6 +89,11 @@ def sections(
             f"{source.late.where}: late interaction takes the ids of its directory's tokenizer, "
             + ("--tokenizer does not go with it" if given else "and there is none")
         )
+    if path is None:
+        source.model.notes.append(
+            "no tokenizer is in the directory: the file takes ids, and no text (--tokenizer FILE"
+            " adds one)"
+        )
     if path is None or given == [NONE]:
         return {}
     plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"

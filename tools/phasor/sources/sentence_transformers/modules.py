@@ -13,6 +13,7 @@ from phasor import side_files
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint, Stored, stored
 from phasor.errors import printable, shown
+from phasor.families import heads
 from phasor.families.hf_config import Config
 from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
@@ -26,6 +27,8 @@ _POOLINGS = {
     "pooling_mode_lasttoken": D.LAST,
 }
 _NEWER_POOLINGS = {"cls": D.FIRST, "mean": D.MEAN, "lasttoken": D.LAST}
+# The sum of n vectors divided by √n.
+_SQUARE_ROOTS = {"pooling_mode_mean_sqrt_len_tokens": D.MEAN, "mean_sqrt_len_tokens": D.MEAN}
 _ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
@@ -41,7 +44,6 @@ _ENCODER_FILES = [
 # What the encoder gives, by transformer_task; a directory without it has vectors.
 _VECTORS, _CLASSES, _WORDS = words("feature-extraction sequence-classification fill-mask")
 _TASKS = {_VECTORS: "last_hidden_state", _CLASSES: "logits", _WORDS: "logits"}
-_SCORES = {"Sigmoid": D.SIGMOID, "Identity": D.PLAIN}
 _SPARSE = ("MLMTransformer", "SpladePooling")
 
 
@@ -81,8 +83,9 @@ def read(path: Path) -> Modules:
         raise PhasorError(f"{where}: an encoder and a pooling are needed")
     (encoder,), (pooling,) = found["Transformer"], found["Pooling"]
     longest, lowercase = _encoder(encoder, _VECTORS)
+    divided = "Normalize" in found and not {"Dense", "LayerNorm"} & found.keys()
     head = {
-        "pooling": _pooling(pooling),
+        "pooling": _pooling(pooling, divided),
         "normalize": "Normalize" in found,
         "prompts": _prompts(path),
         "longest_text": longest,
@@ -126,9 +129,9 @@ def _own_class(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
         if config.get("model_type") != "CrossEncoder":
             return None
         longest, lowercase = _encoder(folder, _CLASSES)
-        head: dict[str, Any] = {"longest_text": longest}
+        head: dict[str, Any] = {"longest_text": longest, "ranks": True}
         if config.get("activation_fn") is not None:
-            head["scores"] = config.class_name("activation_fn", _SCORES)
+            head["scores"] = config.class_name("activation_fn", heads.FUNCTIONS)
         if config.get("prompts"):
             raise config.error("prompts", "of a cross-encoder, are not built")
         config.must("default_prompt_name")
@@ -189,28 +192,27 @@ def _is_module(entry: dict[str, Any]) -> bool:
     return is_below(folder) and is_whole(entry.get("idx"), 0, 1 << 16)
 
 
-def _pooling(folder: Path) -> int:
+def _pooling(folder: Path, divided: bool) -> int:
+    """pooling_mode counts more than the fields of older versions. divided: the vector is divided by
+    its length at once, so that what the sum is divided by makes no difference."""
     where = folder / "config.json"
     config = Config(where, side_files.read(where, "Pooling"))
-    modes = [
-        name for name, value in config.values.items() if name.startswith("pooling_mode_") and value
-    ]
     newer = config.get("pooling_mode")
-    if newer is not None and not modes:
-        given = newer if isinstance(newer, list) else [newer]
-        if len(given) != 1 or not isinstance(given[0], str) or given[0] not in _NEWER_POOLINGS:
+    older = [n for n, value in config.values.items() if n.startswith("pooling_mode_") and value]
+    given = newer if isinstance(newer, list) else older if newer is None else [newer]
+    built = _POOLINGS if newer is None else _NEWER_POOLINGS
+    built = {**built, **(_SQUARE_ROOTS if divided else {})}
+    if len(given) != 1 or not isinstance(given[0], str) or given[0] not in built:
+        if newer is not None:
             raise config.error(
-                "pooling_mode",
-                f"{shown(newer)} is not built; there are {', '.join(_NEWER_POOLINGS)}",
+                "pooling_mode", f"{shown(newer)} is not built; there are {', '.join(built)}"
             )
-        config.must("include_prompt", True)
-        return _NEWER_POOLINGS[given[0]]
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
-        given = " and ".join(map(printable, modes[:4])) or "no pooling_mode"
-        raise PhasorError(f"{config.path}: {given} is not built; there are {', '.join(_POOLINGS)}")
-    config.flag(modes[0])
+        said = " and ".join(map(printable, older[:4])) or "no pooling_mode"
+        raise PhasorError(f"{config.path}: {said} is not built; there are {', '.join(built)}")
+    if newer is None:
+        config.flag(given[0])
     config.must("include_prompt", True)
-    return _POOLINGS[modes[0]]
+    return built[given[0]]
 
 
 def _dense(folder: Path, of: str = "sentence_embedding") -> dict[str, Any]:

@@ -41,8 +41,10 @@ _MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
 STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
 _ACTIVATIONS = {row.word: row.number for row in D.ACTIVATIONS if row.word and row.configs}
+# Divided by the deviation of N − 1 values, and eps added to that: the Annotated Transformer's.
+UNBIASED = "layer-unbiased"
 CHOICES = {
-    "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
+    "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM, UNBIASED: D.LAYER_NORM},
     "norm_place": {"before": D.BEFORE, "after": D.AFTER},
     "activation": _ACTIVATIONS,
     "position": {
@@ -51,6 +53,7 @@ CHOICES = {
         "sinusoidal": D.INTERLEAVED,
         "sinusoidal-halves": D.HALVES,
     },
+    "position_rates": {"paper": 0, "tensor2tensor": 1},
     "embedding_norm_place": {"after-positions": 0, "before-positions": 1},
     "attention_position": {
         "none": 0,
@@ -98,6 +101,7 @@ _STACK_KEYS = _keys_of("""
     activation          str         "relu"
     position            str
     position_base       float       10000.0
+    position_rates      str         "paper"
     position_offset     int         0
     embedding_norm_place  str       "after-positions"
     max_positions       int         0

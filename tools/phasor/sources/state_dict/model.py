@@ -15,11 +15,16 @@ from phasor.families.model import INPUTS, ROLES, Model, Part, same_sides, shape_
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
-from phasor.sources.state_dict.description import CHOICES, Description, scale_of
+from phasor.sources.state_dict import checks
+from phasor.sources.state_dict.description import CHOICES, UNBIASED, Description, scale_of
 from phasor.sources.state_dict.positions import SIDES, Positions
 from phasor.values import words
 
 _TEXTS = words("name author license credit origin")
+_NORMS = {
+    *{R.ATTENTION_BEFORE, R.ATTENTION_AFTER, R.CROSS_BEFORE, R.CROSS_AFTER},
+    *{R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM},
+}
 _OUTPUTS = {R.OUTPUT_WEIGHT: "output", R.HEAD: "head", R.HEAD_NORM: "head_norm"}
 
 
@@ -349,6 +354,7 @@ class _Reader(Positions):
             self.positions(d, stack)
             self.scores(d, stack)
         self.find_sharing(d)
+        unbiased = self.unbiased(d)
         d = D.with_defaults(d)
         D.check(d)
         model = Model(
@@ -365,7 +371,53 @@ class _Reader(Positions):
         )
         for part, name, original in self.doubles:
             model.must_be_same(name, original, "which the description says it shares", part)
-        return model.fill(lambda slot: self.parts(d, slot))
+        model.fill(lambda slot: self.parts(d, slot))
+        for stack, width in unbiased.items():
+            self.scale_norms(model, stack, math.sqrt((width - 1) / width))
+        if self.preset:
+            checks.check(self, model)
+        return model
+
+    def unbiased(self, d: dict) -> dict[str, int]:
+        """The stacks with norms that divide by √(Σ(x − mean)² / (N − 1)) + eps, and their N. The
+        format's have √(Σ(x − mean)² / N + eps): eps becomes its square, less the factor that the
+        weights get, so that the two are the same but for eps beside the deviation."""
+        out = {}
+        for stack in self.description.stacks:
+            if self.description.stacks[stack]["norm"] != UNBIASED:
+                continue
+            width = out[stack] = d[stack]["width"]
+            if width < 2:
+                raise PhasorError(f"{stack}: norm: {UNBIASED} of a width of {width}")
+            tables = [d[stack], *(d["kinds"][kind] for kind, _ in D.layers_of(d[stack]))]
+            if stack == "decoder" or d["model"]["stack"] == D.ENCODER:
+                tables.append(d["output"])
+            for table in {id(table): table for table in tables}.values():
+                for key in ("norm_eps", "final_norm_eps", "embedding_norm_eps", "head_norm_eps"):
+                    if key in table:
+                        table[key] = table[key] ** 2 * (width - 1) / width
+            self.notes.append(
+                f"{stack}: the factor of N − 1 is in the norms' weights; what is left is eps beside"
+                " the deviation"
+            )
+        return out
+
+    def scale_norms(self, model: Model, stack: str, factor: float) -> None:
+        """Multiplies the weights of a stack's norms."""
+        own = {"encoder": (R.SOURCE, R.ENCODER), "decoder": (R.TARGET, R.DECODER)}[stack]
+        if stack == "decoder" or model.descriptor["model"]["stack"] == D.ENCODER:
+            own = (*own, R.OUTPUT)
+        for slot in R.slots(model.descriptor):
+            head = slot.stack == R.OUTPUT and slot.role == R.HEAD_NORM
+            side = slot.stack in (R.SOURCE, R.TARGET) and slot.role == R.EMBEDDING_NORM
+            block = slot.stack in (R.ENCODER, R.DECODER) and slot.role in _NORMS
+            if slot.stack in own and (head or side or block):
+                (part,) = model.parts.pop(slot.key)
+                if part.name in self.checkpoint and self.checkpoint.shape(part.name) == part.shape:
+                    values = self.load(part.name).astype(np.float64) * factor
+                    model.values[slot.key] = values.astype(np.float32)
+                else:
+                    model.parts[slot.key] = [part]  # said by Model.problems
 
 
 def read(

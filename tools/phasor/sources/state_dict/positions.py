@@ -170,7 +170,8 @@ class Positions(Tensors):
             own = self.own_table(f"{side}.sinusoid", out["width"], s)
         most, how = out.get("max_positions", 0), (s["position_base"], s["position_offset"])
         try:
-            made = sinusoids.added(own, out["width"], out["position"], *how, most)
+            rates = CHOICES["position_rates"][s["position_rates"]]
+            made = sinusoids.added(own, out["width"], out["position"], *how, most, rates)
         except PhasorError as error:
             raise PhasorError(f"{stack}: {error}") from error
         out["position"] = made.position

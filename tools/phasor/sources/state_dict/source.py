@@ -53,5 +53,12 @@ def _template(path: Path, checkpoint: Checkpoint) -> tuple[str | None, dict[str,
 
 
 SOURCE = Source(
-    "a checkpoint with a description", _recognizes, _read, (DESCRIBE,), _template, order=2
+    "a checkpoint with a description",
+    _recognizes,
+    _read,
+    (DESCRIBE,),
+    _template,
+    "The test vectors check this file against its description. --expect FILE checks it against your"
+    " model.",
+    order=2,
 )

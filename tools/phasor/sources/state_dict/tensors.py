@@ -18,7 +18,7 @@ from phasor.format import descriptor as D
 from phasor.sources.state_dict.description import Description
 
 # Parts that a stack has when a key of it has one of these values.
-_WHEN: dict[str, tuple[str, tuple]] = {
+WHEN: dict[str, tuple[str, tuple]] = {
     "final_norm": ("final_norm", (True,)),
     "positions": ("position", ("learned",)),
     "relative_keys": (
@@ -53,8 +53,8 @@ class Tensors:
         for part, name in description.names.items():
             if part not in N.ALL:
                 raise PhasorError(
-                    f"{description.path}: names.{part}: no part is called so; there are "
-                    f"{', '.join(sorted(N.ALL))}"
+                    f"{description.path}: names.{printable(part)}: no part is called so"
+                    f"{nearest.meant(part, N.ALL)}; there are {', '.join(sorted(N.ALL))}"
                 )
             self._forget_rivals(part)
             self.names[part] = name
@@ -148,8 +148,8 @@ class Tensors:
         if s is None:
             own = part == "output" and model["output"] == "own"
             return (own and self.description.stack != D.ENCODER) or self.has(part)
-        if what in _WHEN:
-            key, values = _WHEN[what]
+        if what in WHEN:
+            key, values = WHEN[what]
             return s[key] in values
         crossing = stack == "decoder" and self.description.stack == D.ENCODER_DECODER
         optional = what in ("sinusoid", "alibi_slopes", "inv_freq") and not self.has(part)

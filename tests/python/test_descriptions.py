@@ -1,0 +1,205 @@
+"""What a description says in vain, or loses without a word: names that the model has no use for,
+patterns that drop a bias or a norm, a tokenizer of another kind; and what the last line says."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import torch_zip
+from phasor import convert
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+
+WIDTH, ROWS = 32, 50
+TOML = """
+preset = "torch-transformer"
+stack = "encoder"
+heads = 4
+norm_place = "after"
+final_norm = false
+embedding_scale = 1
+position = "sinusoidal"
+"""
+
+
+def tensors(norm: str = "norm1", **more: np.ndarray) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+
+    def f(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32) * 0.3
+
+    q = "encoder.layers.0."
+    out = {
+        "src_embedding.weight": f(ROWS, WIDTH),
+        f"{q}self_attn.in_proj_weight": f(3 * WIDTH, WIDTH),
+        f"{q}self_attn.in_proj_bias": f(3 * WIDTH),
+        f"{q}self_attn.out_proj.weight": f(WIDTH, WIDTH),
+        f"{q}self_attn.out_proj.bias": f(WIDTH),
+        f"{q}linear1.weight": f(48, WIDTH),
+        f"{q}linear1.bias": f(48),
+        f"{q}linear2.weight": f(WIDTH, 48),
+        f"{q}linear2.bias": f(WIDTH),
+    }
+    for name in (norm, "norm2"):
+        out |= {f"{q}{name}.weight": 1 + f(WIDTH), f"{q}{name}.bias": f(WIDTH)}
+    return {**out, **more}
+
+
+def run(folder: Path, given: dict[str, np.ndarray], toml: str, *flags: object) -> int:
+    torch_zip.save(folder / "m.pt", given)
+    (folder / "m.toml").write_text(toml)
+    words = [folder / "m.pt", "-o", folder / "m.phasor", *flags]
+    return convert.main([str(word) for word in words])
+
+
+def sinusoids(count: int, kind: type = np.float32, span: int = WIDTH) -> np.ndarray:
+    """A table as PyTorch's tutorials make it, in float32."""
+    places = np.arange(count, dtype=kind)[:, None]
+    rates = np.exp(np.arange(0, WIDTH, 2, dtype=kind) * kind(-math.log(10000.0) / span))
+    table = np.zeros((count, WIDTH), kind)
+    table[:, 0::2], table[:, 1::2] = np.sin(places * rates), np.cos(places * rates)
+    return table.astype(np.float32)
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        (
+            'source.positions = "pe"',
+            'names.source.positions: the model that is described has no use for it: position is'
+            ' "sinusoidal", and "learned" asks for it; did you mean source.sinusoid?',
+        ),
+        ('encoder.cross_q = "pe"', "names.encoder.cross_q: the model that is described has no use"),
+        ('output = "pe"', "names.output: the model that is described has no use for it"),
+        ('decoder.q = "pe"', "names.decoder.q: the model that is described has no use for it"),
+        (
+            'encoder.final_norm = "pe"',
+            "final_norm is false, and true asks for it",
+        ),
+        (
+            'encoder.inv_freq = "pe"',
+            'attention_position is "none", and "rotary" or "rotary-halves" asks for it',
+        ),
+        ('encoder.atention_norm = "pe"', "no part is called so; did you mean encoder.attention_no"),
+        ('encoder.qqqqqqqqqqqqqqqqqq = "pe"', "no part is called so; there are decoder.alibi_slop"),
+    ],
+)
+def test_a_name_without_a_use(tmp_path, capsys, name, line):
+    given = tensors(pe=np.zeros((1, 64, WIDTH), np.float32))
+    assert run(tmp_path, given, f"{TOML}[names]\n{name}\n") == 1
+    assert line in capsys.readouterr().err and not (tmp_path / "m.phasor").exists()
+
+
+def test_names_with_a_use(tmp_path, capsys):
+    given = tensors("attention_norm", pe=sinusoids(64))
+    names = {
+        "source.sinusoid": "pe",
+        "encoder.attention_norm": "encoder.layers.{layer}.attention_norm.weight",
+        "source.embedding": "src_embedding.weight",
+    }
+    toml = TOML + "[names]\n" + "".join(f'{part} = "{name}"\n' for part, name in names.items())
+    assert run(tmp_path, given, toml) == 0, capsys.readouterr().err
+
+
+# ---- ignore
+
+
+@pytest.mark.parametrize(
+    "ignore, more, line",
+    [
+        ("*.b_2", "norm2.b_2", "drops encoder.layers.0.norm2.b_2, beside encoder.layers.0.norm2."),
+        ("*.bias_?", "self_attn.bias_k", "drops encoder.layers.0.self_attn.bias_k, beside encode"),
+        ("*norm3*", "norm3.weight", "drops encoder.layers.0.norm3.weight, a norm: if it is the mo"),
+        ("*.ln_x.*", "ln_x.weight", "drops encoder.layers.0.ln_x.weight, a norm"),
+        ("encoder.layers.0.norm3.weight", "norm3.weight", None),
+        ("*.extra.*", "extra.weight", None),
+    ],
+)
+def test_what_ignore_drops(tmp_path, capsys, ignore, more, line):
+    """A pattern drops no bias and no norm; a whole name does. What is ignored is said."""
+    name = f"encoder.layers.0.{more}"
+    given = tensors(**{name: np.ones(WIDTH, np.float32)})
+    status = run(tmp_path, given, f'{TOML}[checkpoint]\nignore = ["{ignore}"]\n')
+    said = capsys.readouterr().err
+    if line is None:
+        assert status == 0 and f"ignored, as the description says: {name}\n" in said
+    else:
+        assert status == 1 and f"m.toml: checkpoint.ignore {line}" in said
+
+
+# ---- tables of sinusoids
+
+
+def test_a_long_table_of_sinusoids(tmp_path, capsys):
+    """In float32 its later rows are no sinusoid, so that it is kept, and the line says its size and
+    the key that makes a formula of it."""
+    given, names = tensors(pe=sinusoids(5000)), '[names]\nsource.sinusoid = "pe"\n'
+    assert run(tmp_path, given, TOML + names) == 0
+    said = capsys.readouterr().err
+    most = int(said.split("max_positions = ")[1].split()[0])
+    assert f"{5000 * WIDTH * 4:,} bytes; max_positions = " in said and 100 < most < 900
+    assert (tmp_path / "m.phasor").stat().st_size > 5000 * WIDTH * 4
+    assert run(tmp_path, given, f"{TOML}max_positions = {most}\n{names}") == 0
+    assert "is the sinusoid within" in capsys.readouterr().err
+    assert (tmp_path / "m.phasor").stat().st_size < 200 << 10
+    rng = np.random.default_rng(2).normal(size=(64, WIDTH)).astype(np.float32)
+    assert run(tmp_path, tensors(pe=rng), TOML + names) == 0
+    assert "max_positions" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rates, span", [("paper", WIDTH), ("tensor2tensor", WIDTH - 2)])
+def test_rates_of_sinusoids(tmp_path, capsys, rates, span):
+    """tests/reference/test_described.py has them beside fairseq's model."""
+    given = tensors(pe=sinusoids(200, np.float64, span))
+    names = '[names]\nsource.sinusoid = "pe"\n'
+    assert run(tmp_path, given, f'{TOML}position_rates = "{rates}"\n{names}') == 0
+    assert "is the sinusoid within" in capsys.readouterr().err
+    other = "paper" if rates != "paper" else "tensor2tensor"
+    assert run(tmp_path, given, f'{TOML}position_rates = "{other}"\n{names}') == 0
+    assert "stored as it is" in capsys.readouterr().err
+    assert run(tmp_path, given, f'{TOML}position_rates = "fairseq"\n{names}') == 1
+    assert "position_rates: 'fairseq', expected paper or tensor2tensor" in capsys.readouterr().err
+
+
+# ---- norms of the Annotated Transformer
+
+
+def test_the_numbers_of_an_unbiased_norm(tmp_path, capsys):
+    toml = TOML + 'norm = "layer-unbiased"\nnorm_eps = 1e-6\n'
+    assert run(tmp_path, tensors(), toml) == 0
+    assert "what is left is eps beside the deviation" in capsys.readouterr().err
+    (kind,) = PhasorFile(tmp_path / "m.phasor").descriptor["kinds"]
+    share = (WIDTH - 1) / WIDTH
+    assert kind["norm"] == D.LAYER_NORM and kind["norm_eps"] == np.float32(1e-12 * share)
+
+
+# ---- tokenizers
+
+
+@pytest.mark.parametrize("form", ["txt", "json"])
+def test_a_wordpiece_vocabulary_is_no_list_of_words(tmp_path, capsys, form):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "town", "##s", *"abcdef"]
+    path = tmp_path / f"vocab.{form}"
+    path.write_text("\n".join(words) if form == "txt" else str(words).replace("'", '"'))
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1
+    assert f"{path}: is a WordPiece vocabulary (pieces after ##)" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("##s", "lives"))
+    assert run(tmp_path, tensors(), TOML + "[source]\nunknown = 1\n", "--tokenizer", path) == 0
+
+
+# ---- the proof
+
+
+def test_the_last_line(tmp_path, capsys):
+    line = "The test vectors check this file against its description. --expect FILE checks it"
+    assert run(tmp_path, tensors(), TOML) == 0
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"convert: {line}")
+    assert run(tmp_path, tensors(), TOML, "--quiet") == 0
+    assert capsys.readouterr().err == ""

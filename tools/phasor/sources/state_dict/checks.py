@@ -1,0 +1,100 @@
+"""What a description says in vain, or loses: names that the model has no use for, and patterns to
+ignore that drop a bias or a norm of it."""
+
+from __future__ import annotations
+
+from phasor.errors import PhasorError, printable
+from phasor.families import names as N
+from phasor.families import nearest
+from phasor.families.model import Model
+from phasor.files import fits
+from phasor.sources.state_dict.tensors import WHEN, Tensors
+
+_MOST_NAMES = 4  # in a message
+_SIDES = {"source": "encoder", "target": "decoder"}
+# Parts that a model may bring, by the key of its stack and the values that ask for them.
+_MAY = {
+    "sinusoid": ("position", ("sinusoidal", "sinusoidal-halves")),
+    "alibi_slopes": ("attention_position", ("alibi",)),
+    "inv_freq": ("attention_position", ("rotary", "rotary-halves")),
+}
+
+
+def check(tensors: Tensors, model: Model) -> None:
+    """PhasorError for a name without a use, and for a pattern that loses something; a note of what
+    the description ignores."""
+    used = {part.name for parts in model.parts.values() for part in parts} | set(model.used)
+    used |= {name for _, name, _ in tensors.doubles}
+    _check_names(tensors, model, used)
+    _check_ignored(tensors, model, used)
+
+
+def _check_names(tensors: Tensors, model: Model, used: set[str | None]) -> None:
+    for part in tensors.description.names:
+        stack = part.partition(".")[0]
+        layers = len(model.descriptor.get(_SIDES.get(stack, stack), {}).get("layers", [0])) // 2
+        names = [tensors.name(part, layer) for layer in range(max(layers, 1))]
+        if not any(name in used or N.bias_name(name) in used for name in names):
+            raise PhasorError(
+                f"{tensors.description.path}: names.{part}: the model that is described has no use"
+                f" for it{_why(tensors, part)}{nearest.meant(part, _useful(tensors) - {part})}"
+            )
+
+
+def _why(tensors: Tensors, part: str) -> str:
+    """What a description would have to say for it."""
+    stack, _, what = part.partition(".")
+    s = tensors.description.stacks.get(_SIDES.get(stack, stack))
+    key, values = {**WHEN, **_MAY}.get(what, ("", ()))
+    if s is None or not key or s[key] in values:
+        return ""
+    asks = " or ".join(str(v).lower() if v is True else f'"{v}"' for v in values)
+    own = str(s[key]).lower() if isinstance(s[key], bool) else f'"{s[key]}"'
+    return f": {key} is {own}, and {asks} asks for it"
+
+
+def _useful(tensors: Tensors) -> set[str]:
+    out = set()
+    for part in N.ALL:
+        side, _, what = part.partition(".")
+        stack = _SIDES.get(side, side)
+        s = tensors.description.stacks.get(stack)
+        key, values = _MAY.get(what, ("", ()))
+        if tensors.asks_for(part, stack) or (s is not None and key and s[key] in values):
+            out.add(part)
+    return out
+
+
+def _check_ignored(tensors: Tensors, model: Model, used: set[str | None]) -> None:
+    checkpoint, ignore = tensors.checkpoint, tensors.description.ignore
+    modules = {name.rpartition(".")[0]: name for name in used if name}
+    widths = {(model.descriptor[s]["width"],) for s in tensors.description.stacks}
+    ignored = [
+        name
+        for name in checkpoint
+        if name not in used
+        and checkpoint.tensors[name].is_float
+        and any(fits(pattern, name) for pattern in ignore)
+    ]
+    for name in ignored:
+        module = name.rpartition(".")[0]
+        beside = modules.get(module) if module else None
+        norm = checkpoint.shape(name) in widths and _is_norm(module.rpartition(".")[2])
+        if name not in ignore and (beside or norm):
+            what = f"beside {printable(beside)}, which the model uses" if beside else "a norm"
+            raise PhasorError(
+                f"{tensors.description.path}: checkpoint.ignore drops {printable(name)}, {what}:"
+                " if it is the model's, [names] or [rename] takes it in; the whole name, without *"
+                " and ?, ignores it all the same"
+            )
+    if ignored:
+        names = ", ".join(map(printable, ignored[:_MOST_NAMES]))
+        more = len(ignored) - _MOST_NAMES
+        model.notes.append(
+            f"ignored, as the description says: {names}" + (f" and {more} more" if more > 0 else "")
+        )
+
+
+def _is_norm(module: str) -> bool:
+    word = module.lower()
+    return "norm" in word or word.startswith("ln")
