@@ -89,6 +89,7 @@ NOT_FOREIGN = {
     "tools/phasor/smoothing.py": "a scratch file of its own",
     "tools/phasor/auto_type.py": "a scratch file of its own; a text by files.py, as moments has it",
     "tools/phasor/plot.py": "arrays that the phasor program has just written",
+    "tools/phasor/int8_inputs.py": "a scratch file; an array that the phasor program has written",
     "tools/phasor/verify.py": "arrays that the phasor program has just written",
     "tools/phasor/format/checksum.py": "sums bytes, whatever they are",
     "tools/phasor/format/writer.py": "the head of the file that it has written",

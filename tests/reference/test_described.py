@@ -1,4 +1,4 @@
-"""Described state_dicts beside the models they come from: the sinusoids of fairseq and
+"""Described checkpoints beside the models they come from: the sinusoids of fairseq and
 tensor2tensor, in transformers' port of fairseq's translators, and the norm of the Annotated
 Transformer."""
 

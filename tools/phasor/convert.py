@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any, Sequence
 
-from phasor import tensor_report
+from phasor import int8_inputs, tensor_report
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
 from phasor.conversion import convert, report
@@ -242,6 +242,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.quiet:
         for line in model.notes:
             note(line)
+        if args.type is None and int8_inputs.rounds(model):
+            note(int8_inputs.line(model, sections, args.output, phasor))
         if phasor is None:
             note("no phasor program was found: the test vectors have no hashes of its logits")
         report(args.output, rounding)

@@ -11,8 +11,8 @@ namespace {
 constexpr uint32_t kBatch = 32, kBatchTokens = 256;
 
 // What is left of two texts of more than `budget` tokens, as Hugging Face's tokenizers package cuts
-// them (longest_first): of an odd budget the longer text has the token more, of two equal ones the
-// second.
+// them, the longest first: of an odd budget the longer text has the token more, of two equal ones
+// the second.
 void cut(size_t budget, size_t* first, size_t* second) {
   size_t* const shorter = *first > *second ? second : first;
   size_t* const longer = shorter == first ? second : first;

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from phasor.errors import named, printable, shown
+from phasor.families import sinusoids
 from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, is_below, read_text
 from phasor.format import descriptor as D
@@ -53,7 +54,7 @@ CHOICES = {
         "sinusoidal": D.INTERLEAVED,
         "sinusoidal-halves": D.HALVES,
     },
-    "position_rates": {"paper": 0, "tensor2tensor": 1},
+    "position_rates": {"paper": sinusoids.PAPER, "tensor2tensor": sinusoids.TENSOR2TENSOR},
     "embedding_norm_place": {"after-positions": 0, "before-positions": 1},
     "attention_position": {
         "none": 0,

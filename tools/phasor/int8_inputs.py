@@ -1,0 +1,101 @@
+"""What a language model loses where the inputs of its products are rounded to int8: how far its
+logits on four prompts are from those of the same weights in f32, measured with the phasor program.
+
+Bounded: prompts of at most 32 tokens, models of at most 2 GiB as f32, and a time for each run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from phasor import scratch
+from phasor import vectors as V
+from phasor.auto_type import difference
+from phasor.errors import PhasorError
+from phasor.families.model import Model
+from phasor.files import writing
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile
+from phasor.format.writer import write_model
+from phasor.program import ids_text, printed_ids, run
+
+PROMPTS = (
+    "The capital of France is",
+    "Once upon a time there was a little girl who",
+    "def add(a, b):\n    return",
+    "Water boils at a temperature of",
+)
+_MOST_IDS, _MOST_WEIGHTS, _MOST_SECONDS = 32, 1 << 29, 120
+_ROUNDED = "the inputs of products are rounded to int8"
+_INSTEAD = "--type f16 avoids it"
+
+
+def rounds(model: Model) -> bool:
+    """Whether this is a language model with matrices whose inputs are rounded."""
+    d = model.descriptor
+    if d["model"]["stack"] != D.DECODER or d["output"]["output"] != D.LOGITS:
+        return False
+    return any(model.type_of(slot) in L.QUANTIZED for slot in R.slots(d) if slot.matrix)
+
+
+def line(model: Model, sections: dict[int, bytes], file: Path, phasor: Path | None) -> str:
+    """For the user, of a model that `rounds` and its file."""
+    weights = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(model.descriptor))
+    if phasor is None or weights > _MOST_WEIGHTS:
+        why = "there is no phasor program" if phasor is None else "the model is too large for that"
+        return f"{_ROUNDED}; what that costs was not measured ({why}); {_INSTEAD}"
+    try:
+        found = divergence(model, sections, file, phasor)
+    except PhasorError as error:
+        return f"{_ROUNDED}; what that costs was not measured ({error}); {_INSTEAD}"
+    return (
+        f"{_ROUNDED}: on four prompts the logits' divergence from f32 (Kullback-Leibler, the mean)"
+        f" is {found:.2g}; {_INSTEAD}"
+    )
+
+
+def divergence(model: Model, sections: dict[int, bytes], file: Path, phasor: Path) -> float:
+    """The mean over all positions of the prompts."""
+    prompts = _prompts(file, phasor)
+    with scratch.file() as exact, scratch.file() as array:
+        with writing(exact) as out:
+            write_model(
+                out,
+                model.descriptor,
+                lambda slot: V.as_array(slot, model.weights(slot)),
+                L.F32,
+                sections,
+            )
+        wanted, got = (
+            np.concatenate([_logits(phasor, path, ids, array) for ids in prompts])
+            for path in (exact, file)
+        )
+    return difference(wanted, got, D.LOGITS)
+
+
+def _prompts(file: Path, phasor: Path) -> list[list[int]]:
+    """The ids of the four prompts; without a tokenizer those of the file's test vectors."""
+    d = PhasorFile(file).descriptor
+    if d["target"]["tokenizer"]:
+        words = ("--print-ids", "--")
+        texts = (run(phasor, "tokenize", file, *words, p, limit=_MOST_SECONDS) for p in PROMPTS)
+        ids = [printed_ids(text) for text in texts]
+    else:
+        ids = [list(given.target) for given in V.choose_inputs(d)]
+    most = min(_MOST_IDS, D.longest(d, "decoder") or _MOST_IDS)
+    return [one[:most] for one in ids[: len(PROMPTS)] if one]
+
+
+def _logits(phasor: Path, file: Path, ids: list[int], array: Path) -> np.ndarray:
+    """Of every position (T, V)."""
+    flags = ("-n", 1, "--print-ids", "--quiet", "--logits", array)
+    run(phasor, "run", file, "--ids", ids_text(ids), *flags, limit=_MOST_SECONDS)
+    try:
+        found = np.load(array)
+    except (OSError, ValueError) as error:
+        raise PhasorError(f"{array}: cannot be read: {error}") from error
+    return found[: len(ids)]
