@@ -25,4 +25,14 @@ bool quantize_block(QuantizedBlock* out, const Block& in, Type type, const float
 // The nearest integer, of two the even one, within ±127.
 float nearest_int8(float v) noexcept;
 
+// Groups with a scale and a minimum, q4m and q4k, as tools/phasor/format/minima.py makes them.
+// Values that share a record of scales and minima: a group of q4m, eight of q4k.
+constexpr size_t kMostOfRecord = kGroup * kSuper;
+constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
+
+// x (count ≤ values_of_record): n (count) of 0 … 15 each, and their record (record_bytes). False
+// where a value is not finite or a scale does not fit f16.
+bool quantize_minimum(unsigned char* record, unsigned char* n, const float* x, size_t count,
+                      Type type) noexcept;
+
 }  // namespace phasor

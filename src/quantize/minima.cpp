@@ -1,8 +1,7 @@
-#include "minima.h"
+#include "groups.h"
 
 #include "../format/bytes.h"
 #include "../kernels/gather.h"
-#include "groups.h"
 
 namespace phasor {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "../format/bytes.h"
 #include "../kernels/gather.h"
-#include "minima.h"
 
 namespace phasor {
 namespace {

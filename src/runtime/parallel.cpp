@@ -1,4 +1,4 @@
-#include "parallel.h"
+#include "pass.h"
 
 namespace phasor {
 namespace {

@@ -99,115 +99,28 @@ def test_its_own_tokenizer_is_the_model_that_it_was_exported_from() -> None:
         assert ours[name] == theirs[name], name
 
 
-def test_stories260K_tells_its_story_with_its_own_tokenizer(tmp_path: Path) -> None:
+def of_shared(checkpoint: str, out: Path) -> Path:
+    """A checkpoint of SHARED as a weight file."""
     if not SHARED.is_dir():
         pytest.skip(f"the checkpoint is not here: {SHARED}")
-    words = [SHARED / "stories260K.bin", "--tokenizer", SHARED / "tok512.bin", "--quiet", "-o"]
-    assert convert.main([str(word) for word in (*words, tmp_path / "m.phasor")]) == 0
-    expected = (SHARED / "stories260K.expected.txt").read_bytes()
-    assert (
-        phasor("run", tmp_path / "m.phasor", "--ids", 1, "-n", 200, "--quiet") == expected + b"\n"
-    )
-
-
-def test_a_tokenizer_bin_of_a_small_file(tmp_path: Path) -> None:
-    write_small(tmp_path / "m.bin", True, 270)
-    (tmp_path / "t.bin").write_bytes(tokenizer_bin())
-    words = ("m.bin", "--tokenizer", "t.bin", "--quiet", "-o", "m.phasor")
-    places = [str(tmp_path / w) if "." in w else w for w in words]
-    assert convert.main(places) == 0
-    ids = phasor("tokenize", tmp_path / "m.phasor", "ab  ab\u00e9")
-    assert [int(line.split(b"\t")[0]) for line in ids.splitlines() if line] == IDS
-
-
-@pytest.mark.parametrize(
-    "data, message",
-    [
-        (b"", "the header is cut off"),
-        (tokenizer_bin(longest=0), "piece 0 has 5 bytes; the header says at most 0"),
-        (tokenizer_bin()[:-1], "piece 264 has 3 bytes; the header says at most 7, and 2 are left"),
-        (tokenizer_bin() + b"\0\0", "piece 265 is cut off"),
-        (tokenizer_bin()[:4] + struct.pack("<fi", 0, -1) + b"x" * 40, "piece 0 has -1 bytes"),
-        (tokenizer_bin(PIECES[:200]), "200 pieces, expected at least 259"),
-        (tokenizer_bin([b"<s>", *PIECES[1:]]), "not llama2.c's tokenizer: piece 0 is b'<s>'"),
-        (tokenizer_bin([*PIECES, b"ab"]), "piece 265 ('ab') is already defined as piece 262"),
-        (tokenizer_bin([*PIECES, b"a\0"]), "contains a zero byte"),
-        (tokenizer_bin(scores={260: float("nan")}), "has a score that is not finite"),
-        (b"\x80\x02}q\x00." * 9, "header says at most"),
-    ],
-)
-def test_a_bad_tokenizer_bin_is_one_line(tmp_path, capsys, data: bytes, message: str) -> None:
-    write_small(tmp_path / "m.bin", True, 270)
-    (tmp_path / "t.bin").write_bytes(data)
-    assert (
-        convert.main(
-            [str(tmp_path / "m.bin"), "-o", str(tmp_path / "m.phasor")]
-            + ["--tokenizer", str(tmp_path / "t.bin")]
-        )
-        == 1
-    )
-    (line,) = capsys.readouterr().err.splitlines()
-    assert str(tmp_path / "t.bin") in line and message in line
-    assert not (tmp_path / "m.phasor").exists()
-
-
-def test_a_file_of_another_size_is_not_taken_for_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    write_small(tmp_path / "small.bin", False)
-    data = (tmp_path / "small.bin").read_bytes()
-    (tmp_path / "cut.bin").write_bytes(data[:-4])
-    assert llama2c.read_config(tmp_path / "cut.bin") is None
-    assert convert.main([str(tmp_path / "cut.bin"), "-o", str(tmp_path / "cut.phasor")]) == 1
-    assert not (tmp_path / "cut.phasor").exists()
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    words = [str(SHARED / checkpoint), "--tokenizer", str(SHARED / "tok512.model")]
+    assert convert.main([*words, "-o", str(out), "--quiet"]) == 0
+    return out
 
 
 def test_stories260K_tells_its_story(tmp_path: Path) -> None:
     """Rotary positions with real weights: 200 greedy tokens, byte for byte."""
-    if not SHARED.is_dir():
-        pytest.skip(f"the checkpoint is not here: {SHARED}")
-    out = tmp_path / "stories.phasor"
-    assert (
-        convert.main(
-            [
-                str(SHARED / "stories260K.bin"),
-                "--tokenizer",
-                str(SHARED / "tok512.model"),
-                "-o",
-                str(out),
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    out = of_shared("stories260K.bin", tmp_path / "stories.phasor")
     expected = (SHARED / "stories260K.expected.txt").read_bytes()
-    assert phasor("run", out, "--ids", 1, "-n", 200, "--quiet") == expected + b"\n"
-    assert (
-        phasor("run", out, "--ids", 1, "-n", 200, "--quiet", "--threads", 2, "--isa", "scalar")
-        == expected + b"\n"
-    )
+    words = ("run", out, "--ids", 1, "-n", 200, "--quiet")
+    assert phasor(*words) == expected + b"\n"
+    assert phasor(*words, "--threads", 2, "--isa", "scalar") == expected + b"\n"
     text = phasor("run", out, "Once upon a time", "-n", 20, "--quiet")
     assert expected.startswith(b"Once upon a time" + text.rstrip(b"\n")[:40])
 
 
 def test_llama2xs_tells_its_story(tmp_path: Path) -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"the checkpoint is not here: {SHARED}")
-    out = tmp_path / "xs.phasor"
-    assert (
-        convert.main(
-            [
-                str(SHARED / "llama2xs.model.bin"),
-                "--tokenizer",
-                str(SHARED / "tok512.model"),
-                "-o",
-                str(out),
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    out = of_shared("llama2xs.model.bin", tmp_path / "xs.phasor")
     expected = (SHARED / "llama2xs.runc-greedy200.txt").read_bytes()
     got = phasor("run", out, "--ids", 1, "-n", 200, "--quiet")
     assert got.rstrip(b"\n") == expected.rstrip(b"\n")

@@ -1074,6 +1074,7 @@ def test_an_array_that_is_not_what_it_says(tmp_path):
     )
     shape = lambda s: header("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % s)
     path = tmp_path / "m.npy"
+    words = ("quantize", LANGUAGE, tmp_path / "o", "--type", "q8", "--moments", path)
     for content, says in (
         (b"", "is empty, expected a NumPy file"),
         (shape("(4,)") + bytes(12), "cut off"),
@@ -1088,43 +1089,12 @@ def test_an_array_that_is_not_what_it_says(tmp_path):
         (header("{}") + bytes(12), "little-endian f32"),
     ):
         path.write_bytes(content)
-        bad(
-            1,
-            "quantize",
-            LANGUAGE,
-            tmp_path / "o",
-            "--type",
-            "q8",
-            "--moments",
-            path,
-            says=[str(path), says],
-        )
+        bad(1, *words, says=[str(path), says])
     np.save(path, np.ones((2, 3), np.float32))
-    bad(
-        1,
-        "quantize",
-        LANGUAGE,
-        tmp_path / "o",
-        "--type",
-        "q8",
-        "--moments",
-        path,
-        says=["6 moments"],
-    )
+    bad(1, *words, says=["6 moments"])
     for count in ("(0,)", "(0, 99999999999)"):  # an array, of no values
         path.write_bytes(shape(count))
-        words = ("quantize", LANGUAGE, tmp_path / "o", "--type", "q8", "--moments", path)
         bad(1, *words, says=["0 moments"])
     np.save(path, np.float32(1))
-    bad(
-        1,
-        "quantize",
-        LANGUAGE,
-        tmp_path / "o",
-        "--type",
-        "q8",
-        "--moments",
-        path,
-        says=["1 moments"],
-    )
+    bad(1, *words, says=["1 moments"])
     assert [p.name for p in tmp_path.iterdir()] == ["m.npy"]

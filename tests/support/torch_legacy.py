@@ -3,6 +3,7 @@ what torch never would."""
 
 from __future__ import annotations
 
+import functools
 import pickle
 import struct
 from pathlib import Path
@@ -19,41 +20,7 @@ MACHINE = {
 }
 
 
-def reference(kind: str, storage: str, count: int) -> bytes:
-    """The opcodes of a persistent id, whose last part (a view of the storage) is None."""
-    return (
-        b"("
-        + torch_zip.text("storage")
-        + b"ctorch\n"
-        + kind.encode()
-        + b"\n"
-        + torch_zip.text(storage)
-        + torch_zip.text("cpu")
-        + torch_zip.number(count)
-        + b"NtQ"
-    )
-
-
-def tensor(
-    array: np.ndarray,
-    storage: str,
-    kind: str | None = None,
-    offset: int = 0,
-    shape=None,
-    strides=None,
-    count: int | None = None,
-) -> bytes:
-    strides = [s // array.itemsize for s in array.strides] if strides is None else strides
-    return (
-        b"ctorch._utils\n_rebuild_tensor_v2\n("
-        + reference(
-            kind or torch_zip.STORAGES[array.dtype], storage, array.size if count is None else count
-        )
-        + torch_zip.number(offset)
-        + torch_zip.numbers(array.shape if shape is None else shape)
-        + torch_zip.numbers(strides)
-        + b"\x89ccollections\nOrderedDict\n)RtR"
-    )
+tensor = functools.partial(torch_zip.tensor, view=b"N")  # no storage is a view of another
 
 
 def write(

@@ -40,9 +40,10 @@ def tensor(
     shape=None,
     strides=None,
     count: int | None = None,
+    view: bytes = b"",
 ) -> bytes:
     """The opcodes of torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, False,
-    OrderedDict())."""
+    OrderedDict()). view: the opcodes of a storage's last part, which the older format has."""
     strides = [s // array.itemsize for s in array.strides] if strides is None else strides
     reference = (
         b"("
@@ -53,6 +54,7 @@ def tensor(
         + text(storage)
         + text("cpu")
         + number(array.size if count is None else count)
+        + view
         + b"tQ"
     )
     return (
