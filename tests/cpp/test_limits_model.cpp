@@ -11,40 +11,13 @@ namespace {
 
 using Layers = std::vector<uint32_t>;
 
-constexpr uint32_t kOutputWeight = kStackOutput << 24 | kRoleOfEmbedding;
-constexpr uint32_t kF32Panels = 1 | 1 << 8, kF32Rows = 1 | 2 << 8;
-
-struct OpenModel {
-  Block file, memory;
-  phasor_model* model = nullptr;
-  explicit OpenModel(Block&& bytes) : file(std::move(bytes)), memory(size_of(file)) {
-    phasor_error error = PHASOR_ERROR_INIT;
-    const phasor_status status = phasor_model_open(&model, memory.data(), memory.size(),
-                                                   file.data(), file.size(), nullptr, &error);
-    CAPTURE(error.text);
-    REQUIRE(status == PHASOR_OK);
-  }
-  Model& inside() const { return *reinterpret_cast<Model*>(model); }
-  static std::size_t size_of(const Block& file) {
-    std::size_t need = 0;
-    REQUIRE(phasor_model_size(&need, file.data(), file.size(), nullptr) == PHASOR_OK);
-    return need;
-  }
-};
+constexpr uint32_t kF32Rows = 1 | 2 << 8;
 
 // "r0", "r1", … with the character of a record's end between them.
 std::string records(uint32_t count) {
   std::string out;
   for (uint32_t i = 0; i < count; ++i) out += (i == 0 ? "r" : "\x1Er") + std::to_string(i);
   return out;
-}
-
-// The same kind a second time, as kind 1.
-void add_kind(WeightFile* file) {
-  std::map<uint32_t, Item> second;
-  for (const auto& [key, item] : file->meta)
-    if (key >> 24 == kScopeKind) second[key | 1 << 12] = item;
-  file->meta.insert(second.begin(), second.end());
 }
 
 }  // namespace
@@ -88,7 +61,7 @@ TEST_CASE("limits of a model: sets of weights that are used again, and one that 
         m.inside().layer(kDecoder, 2).qkv.weight.offset);
   // A set whose second layer is of a later kind, as one of an earlier kind is, is refused.
   WeightFile kinds("tiny-lm-f32");
-  add_kind(&kinds);
+  kinds.add_kind();
   kinds.sections.clear();
   kinds.set("decoder.layers", Layers{0, 0, 1, 0, 1, 1});
   expect(opened(kinds.write()), PHASOR_UNSUPPORTED,

@@ -17,21 +17,7 @@ uint64_t up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 uint64_t lane(uint64_t n) { return up(n, 16); }
 uint64_t most_of(std::initializer_list<uint64_t> values) { return std::max(values); }
 
-struct Opened {
-  Block file, memory;
-  phasor_model* model = nullptr;
-  explicit Opened(const char* name) : Opened(golden_file(name)) {}
-  explicit Opened(Block&& bytes) : file(std::move(bytes)), memory(size_of(file)) {
-    REQUIRE(phasor_model_open(&model, memory.data(), memory.size(), file.data(), file.size(),
-                              nullptr, nullptr) == PHASOR_OK);
-  }
-  const Model& inside() const { return *reinterpret_cast<const Model*>(model); }
-  static std::size_t size_of(const Block& file) {
-    std::size_t need = 0;
-    REQUIRE(phasor_model_size(&need, file.data(), file.size(), nullptr) == PHASOR_OK);
-    return need;
-  }
-};
+using Opened = weight_files::OpenModel;
 
 // Whether a half of the model has rows of sinusoids.
 bool sinusoids(const Descriptor& d, uint32_t half) {
@@ -231,10 +217,7 @@ phasor_limits limits_of(const Opened& m, uint32_t positions) {
     const uint32_t most = longest_sequence(m.inside(), half);
     return !d.has(half) ? 0 : most == 0 ? positions : std::min(positions, most);
   };
-  phasor_limits made{};
-  made.struct_size = sizeof made;
-  REQUIRE(phasor_limits_for(m.model, of(kEncoder), of(kDecoder), &made) == PHASOR_OK);
-  return made;
+  return m.limits(of(kEncoder), of(kDecoder));
 }
 
 using Edit = void (*)(phasor_limits*);
@@ -324,18 +307,17 @@ void check_plans(const Opened& m, std::initializer_list<uint32_t> lengths) {
 // A golden model that is changed where it lies: what no small file has.
 struct Changed : Opened {
   using Opened::Opened;
-  Model& model_inside() { return *reinterpret_cast<Model*>(model); }
   KindDescriptor& kind(uint32_t i) {
-    Model& m = model_inside();
+    Model& m = inside();
     return m.part<KindDescriptor>(m.kinds_at)[i];
   }
   Layer& layer(Half half, uint32_t i) {
-    Model& m = model_inside();
+    Model& m = inside();
     return m.part<Layer>(m.layers_at[half])[i];
   }
   // And the sizes of the pages that open has counted.
   void all_kinds(void (*edit)(KindDescriptor*)) {
-    Model& m = model_inside();
+    Model& m = inside();
     for (uint32_t i = 0; i < m.descriptor.kinds; ++i) edit(&kind(i));
     m.cache = m.ring = m.cross = {};
     for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
@@ -386,7 +368,7 @@ TEST_CASE("limits of a plan: whatever asks for the widest row") {
     });
     check_plans(m, {1, 33});
     for (const uint32_t place : {1u, 0u}) {
-      for (StackDescriptor& stack : m.model_inside().descriptor.stacks) {
+      for (StackDescriptor& stack : m.inside().descriptor.stacks) {
         stack.projection_place = place;
         stack.embedding_width = 200;
       }
@@ -433,8 +415,8 @@ TEST_CASE("limits of a plan: one matrix that is quantized, whichever") {
       weight = head;
     }
   for (const uint32_t cols : {31u, 32u, 33u}) {
-    m.model_inside().output.weight.cols = cols;
-    m.model_inside().output.weight.type = Type::q8;
+    m.inside().output.weight.cols = cols;
+    m.inside().output.weight.type = Type::q8;
     check_plan(m, limits_of(m, 16));
   }
 }
@@ -453,7 +435,7 @@ TEST_CASE("limits of a plan: scores of the cross-attention that need keys in f32
   m.all_kinds([](KindDescriptor* k) { k->cross_score = kScoreDot; });
   CHECK(status(PHASOR_CACHE_F16) == PHASOR_OK);
   // Beams are for models that give logits.
-  m.model_inside().output.weight = {};
+  m.inside().output.weight = {};
   CHECK(status(PHASOR_CACHE_F32) == PHASOR_OK);
   limits.beams = 1;
   CHECK(status(PHASOR_CACHE_F32) == PHASOR_BAD_LIMITS);

@@ -24,21 +24,6 @@ void try_all(const std::vector<Case>& cases, Said (*look)(const Block&) = measur
   }
 }
 
-// The descriptor and the kinds of a model with these values.
-struct Read {
-  Descriptor d{};
-  std::vector<KindDescriptor> kinds;
-  Block block;
-  File file{};
-  explicit Read(const char* model, const char* edits = "")
-      : block(WeightFile(model).edit(edits).write()) {
-    REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
-    REQUIRE(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_OK);
-    kinds.resize(d.kinds);
-    REQUIRE(read_descriptor(&d, kinds.data(), file, nullptr) == PHASOR_OK);
-  }
-};
-
 // A value of each type of metadata, in the order of their numbers.
 Item item_of_type(uint32_t type) {
   const Item all[] = {1, 1.0, std::string("x"), std::vector<uint32_t>{1},

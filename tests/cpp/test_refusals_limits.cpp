@@ -12,21 +12,8 @@ using namespace weight_files;
 
 namespace {
 
-struct Opened {
-  Block file;
-  Block memory{1 << 16};
-  phasor_model* model = nullptr;
-  explicit Opened(const char* name) : Opened(golden_file(name)) {}
-  explicit Opened(Block&& bytes) : file(std::move(bytes)) {
-    REQUIRE(phasor_model_open(&model, memory.data(), memory.size(), file.data(), file.size(),
-                              nullptr, nullptr) == PHASOR_OK);
-  }
-  phasor_limits limits(uint32_t source, uint32_t target) const {
-    phasor_limits made{};
-    made.struct_size = sizeof made;
-    REQUIRE(phasor_limits_for(model, source, target, &made) == PHASOR_OK);
-    return made;
-  }
+struct Opened : OpenModel {
+  using OpenModel::OpenModel;
   Said plan(const phasor_limits& limits) const {
     std::size_t need = 0;
     phasor_error error = PHASOR_ERROR_INIT;
@@ -190,9 +177,7 @@ TEST_CASE("refusals: an arena of more rows, pages or bytes than can be counted")
          "limits: 65536 sequences of 1048576 positions");
   // Sizes saturate, they never wrap: a cache that no file can ask for.
   const phasor_limits limits = decoder.limits(0, 32);
-  const Block block(1 << 16);
-  std::memcpy(block.data(), decoder.memory.data(), block.size());
-  Model* const big = reinterpret_cast<Model*>(block.data());
+  Model* const big = &decoder.inside();
   for (const uint64_t floats :
        {uint64_t{1} << 61, (uint64_t{1} << 61) - 1, (uint64_t{1} << 61) - 17}) {
     big->cache.values = floats;

@@ -13,6 +13,7 @@
 
 #include "format/crc32c.h"
 #include "format/descriptor.h"
+#include "model/model.h"
 #include "support.h"
 
 namespace weight_files {
@@ -158,6 +159,14 @@ class WeightFile {
     std::abort();
   }
 
+  // Its kind a second time, as kind 1.
+  void add_kind() {
+    std::map<uint32_t, Item> second;
+    for (const auto& [key, item] : meta)
+      if (key >> 24 == kScopeKind) second[key | 1 << 12] = item;
+    meta.insert(second.begin(), second.end());
+  }
+
   std::string meta_bytes() const {
     std::string out;
     for (const auto& [key, item] : meta) {
@@ -276,5 +285,46 @@ inline void expect(const Said& said, phasor_status status, const std::string& li
   CHECK(said.line == line);
   CHECK(said.status == status);
 }
+
+// The descriptor and the kinds of a model with these values.
+struct Read {
+  Descriptor d{};
+  std::vector<KindDescriptor> kinds;
+  Block block;
+  File file{};
+  explicit Read(const std::string& model, const std::string& edits = "")
+      : block(WeightFile(model).edit(edits).write()) {
+    REQUIRE(open_file(&file, block.data(), block.size(), nullptr) == PHASOR_OK);
+    REQUIRE(read_descriptor(&d, nullptr, file, nullptr) == PHASOR_OK);
+    kinds.resize(d.kinds);
+    REQUIRE(read_descriptor(&d, kinds.data(), file, nullptr) == PHASOR_OK);
+  }
+};
+
+// A model that opens, in exactly its bytes.
+struct OpenModel {
+  Block file, memory;
+  phasor_model* model = nullptr;
+  explicit OpenModel(const char* name) : OpenModel(golden_file(name)) {}
+  explicit OpenModel(Block&& bytes) : file(std::move(bytes)), memory(size_of(file)) {
+    phasor_error error = PHASOR_ERROR_INIT;
+    const phasor_status status = phasor_model_open(&model, memory.data(), memory.size(),
+                                                   file.data(), file.size(), nullptr, &error);
+    CAPTURE(error.text);
+    REQUIRE(status == PHASOR_OK);
+  }
+  Model& inside() const { return *reinterpret_cast<Model*>(model); }
+  phasor_limits limits(uint32_t source, uint32_t target) const {
+    phasor_limits made{};
+    made.struct_size = sizeof made;
+    REQUIRE(phasor_limits_for(model, source, target, &made) == PHASOR_OK);
+    return made;
+  }
+  static std::size_t size_of(const Block& file) {
+    std::size_t need = 0;
+    REQUIRE(phasor_model_size(&need, file.data(), file.size(), nullptr) == PHASOR_OK);
+    return need;
+  }
+};
 
 }  // namespace weight_files
