@@ -15,10 +15,13 @@ inline bool aligned(const void* p, uintptr_t to) {
   return reinterpret_cast<uintptr_t>(p) % to == 0;
 }
 
+// Of a PHASOR_SOURCE or PHASOR_TARGET.
+constexpr Half half_of_side(uint32_t side) { return side == PHASOR_SOURCE ? kEncoder : kDecoder; }
+
 // NULL when the model has no such side.
 inline const SideDescriptor* side_of(const Model& m, uint32_t side) {
   if (side != PHASOR_SOURCE && side != PHASOR_TARGET) return nullptr;
-  const SideDescriptor& s = m.descriptor.sides[side - 1];
+  const SideDescriptor& s = m.descriptor.sides[half_of_side(side)];
   return s.present != 0 ? &s : nullptr;
 }
 

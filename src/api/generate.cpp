@@ -101,7 +101,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   if (new_count > count)
     return bad_input(error, {count, new_count}, new_count, " new tokens of ", count);
   const uint32_t* made = ids + (count - new_count);
-  status = check_ids(*session, 1, "", made, new_count, error);
+  status = check_ids(*session, kDecoder, "", made, new_count, error);
   if (status != PHASOR_OK) return status;
   if (all.temperature > 0 && all.random == nullptr)
     return bad_input(error, "options.random: missing, a choice draws from it");

@@ -72,7 +72,7 @@ phasor_status set_first(Model* m, const phasor_open_options& all, phasor_error* 
   if (all.decoder_start == nullptr && all.forced_first == nullptr) return PHASOR_OK;
   if (!m->descriptor.has_both())
     return bad_input(error, "decoder_start, forced_first: the model is no encoder-decoder");
-  SideDescriptor& side = m->descriptor.sides[1];
+  SideDescriptor& side = m->descriptor.sides[kDecoder];
   const uint32_t* const given[] = {all.decoder_start, all.forced_first};
   for (const uint32_t* id : given)
     if (id != nullptr && *id >= side.vocabulary)
@@ -185,7 +185,7 @@ phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor
   if (s == nullptr) return PHASOR_BAD_INPUT;
   phasor_side made{};
   made.vocabulary = s->vocabulary;
-  made.has_tokenizer = model->has_tokenizer[side - 1];
+  made.has_tokenizer = model->has_tokenizer[half_of_side(side)];
   made.pad = s->pad;
   made.unknown = s->unknown;
   made.start = s->start;
@@ -198,9 +198,9 @@ phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor
   made.end = ids_at(*model, s->end);
   made.prefix = ids_at(*model, s->prefix);
   made.suffix = ids_at(*model, s->suffix);
-  made.max_positions = longest_sequence(*model, side - 1);
-  made.width = model->descriptor.stacks[side - 1].width;
-  made.layers = model->layer_count[side - 1];
+  made.max_positions = longest_sequence(*model, half_of_side(side));
+  made.width = model->descriptor.stacks[half_of_side(side)].width;
+  made.layers = model->layer_count[half_of_side(side)];
   return write_result(out, made);
 }
 

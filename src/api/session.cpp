@@ -32,7 +32,7 @@ phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint
   const Descriptor& d = model->descriptor;
   const uint32_t wanted[2] = {source, target};
   uint32_t lengths[2] = {0, 0};
-  for (uint32_t i = 0; i < 2; ++i) {
+  for (Half i : kHalves) {
     const uint32_t most = longest_sequence(*model, i);
     if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : most != 0 ? most : 256;
   }

@@ -7,7 +7,7 @@ using namespace phasor;
 namespace {
 
 const Tokenizer* tokenizer_of(const Model& m, uint32_t side) {
-  return side_of(m, side) != nullptr ? m.tokenizer(side - 1) : nullptr;
+  return side_of(m, side) != nullptr ? m.tokenizer(half_of_side(side)) : nullptr;
 }
 
 // Answers of the text functions: how many bytes are needed, and whether they fit.
@@ -203,8 +203,7 @@ uint32_t phasor_piece_flags(const phasor_model* model, uint32_t side, uint32_t i
   const Tokenizer* t = tokenizer_of(*model, side);
   if (t == nullptr || id >= t->ids) return 0;
   const bool special = tokenizer_piece(*t, id).type == PieceType::control;
-  return (tokenizer_gives(*t, id) ? PHASOR_PIECE_ADDED : 0) |
-         (special ? PHASOR_PIECE_SPECIAL : 0);
+  return (tokenizer_gives(*t, id) ? PHASOR_PIECE_ADDED : 0) | (special ? PHASOR_PIECE_SPECIAL : 0);
 }
 
 // ------------------------------------------------------------------ conversations

@@ -300,7 +300,7 @@ struct Search {
   phasor_status extend(uint32_t beam, uint32_t row) {
     float* x = logits(row);
     const uint32_t n = width(), slot = r_.beams[beam].slot;
-    const uint32_t forced_first = s_->model->descriptor.sides[1].forced_first;
+    const uint32_t forced_first = s_->model->descriptor.sides[kDecoder].forced_first;
     const float score = r_.beams[beam].score;
     float largest = 0;
     const bool number = k_.argmax(x, n, &largest) < n;

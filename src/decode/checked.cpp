@@ -32,8 +32,8 @@ phasor_status check_seen(const Session& s, const phasor_item& it, phasor_error* 
   if (it.seen > it.count)
     return bad_input(error, {it.count, it.seen}, "sequence ", it.sequence, ": ", it.seen,
                      " tokens are seen, there are ", it.count);
-  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
-    const KindDescriptor& k = m.kind(m.layer(0, i));
+  for (uint32_t i = 0; i < m.layer_count[kEncoder]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(kEncoder, i));
     if (relative_keys(k) || k.position == kT5Bias)
       return bad_input(error, "sequence ", it.sequence,
                        ": all tokens are seen where positions have tables of distances");
@@ -46,7 +46,7 @@ phasor_status check_seen(const Session& s, const phasor_item& it, phasor_error* 
 }
 
 // What holds for an item of either stack; `start` is its first position.
-phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t stack,
+phasor_status check_item(const Session& s, Items items, uint32_t i, Half stack,
                          phasor_error* error) {
   const phasor_item it = items[i];
   phasor_status status = check_sequence(s, it.sequence, error);
@@ -58,7 +58,7 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t sta
   if (it.count == 0)
     return bad_input(error, {1, 0}, "sequence ", it.sequence, ": no tokens; expected at least 1");
   if (it.states != nullptr) {
-    if (stack != 0 || !s.model->descriptor.has_both())
+    if (stack != kEncoder || !s.model->descriptor.has_both())
       return bad_input(error, "sequence ", it.sequence,
                        ": states are the source of an encoder-decoder");
     if (it.ids != nullptr || it.embeddings != nullptr || it.segments != nullptr)
@@ -71,12 +71,12 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t sta
   if (status == PHASOR_OK) status = check_seen(s, it, error);
   if (status != PHASOR_OK) return status;
   return check_places(it, s.model->descriptor.stacks[stack].segments,
-                      stack == 0 ? 0 : s.sequences()[it.sequence].length, error);
+                      stack == kEncoder ? 0 : s.sequences()[it.sequence].length, error);
 }
 
 // An item of a step, and the state of its sequence.
 phasor_status check_step(const Session& s, Items items, uint32_t i, phasor_error* error) {
-  const phasor_status status = check_item(s, items, i, 1, error);
+  const phasor_status status = check_item(s, items, i, kDecoder, error);
   if (status != PHASOR_OK) return status;
   const phasor_item it = items[i];
   const Sequence& q = s.sequences()[it.sequence];
@@ -137,7 +137,7 @@ phasor_status check_sequence(const Session& s, uint32_t sequence, phasor_error* 
                    ", expected one below ", s.plan.sequences);
 }
 
-phasor_status check_ids(const Session& s, uint32_t side, const char* name, const uint32_t* ids,
+phasor_status check_ids(const Session& s, Half side, const char* name, const uint32_t* ids,
                         uint32_t count, phasor_error* error) noexcept {
   const uint32_t vocabulary = s.model->descriptor.sides[side].vocabulary;
   for (uint32_t i = 0; i < count; ++i)
@@ -154,7 +154,7 @@ phasor_status checked_encode(Session* s, Items items, uint32_t count,
   phasor_status status = items.check("phasor_item", count, error);
   for (uint32_t i = 0; i < count && status == PHASOR_OK; ++i) {
     const uint32_t tokens = items[i].count, most = s->plan.source;
-    status = check_item(*s, items, i, 0, error);
+    status = check_item(*s, items, i, kEncoder, error);
     if (status == PHASOR_OK && tokens > most)
       status = bad_input(error, {most, tokens}, "a source of ", tokens, " tokens, the limits hold ",
                          most);
@@ -199,7 +199,8 @@ phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
   const uint32_t how = pooling == PHASOR_POOL_MODEL ? d.output.pooling : pooling;
   if (how == kPoolNone)
     return bad_input(error, "this model says nothing of pooling: choose mean, first or last");
-  const uint32_t width = d.output.output == kOutputPooled ? output_width(d) : d.stacks[0].width;
+  const uint32_t width =
+      d.output.output == kOutputPooled ? output_width(d) : d.stacks[kEncoder].width;
   if (dim == 0 || dim > width)
     return bad_input(error, {width, dim}, "a vector of ", dim, " values, expected 1 to ", width);
   const bool unit = normalize == PHASOR_NORMALIZE_MODEL ? d.output.normalize != 0
@@ -261,7 +262,7 @@ phasor_status feed(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t 
 
 phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
                     phasor_error* error) noexcept {
-  const SideDescriptor& side = s.model->descriptor.sides[1];
+  const SideDescriptor& side = s.model->descriptor.sides[kDecoder];
   if (*count != 0) return PHASOR_OK;
   *ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
   *count = 1;
@@ -272,7 +273,7 @@ phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
 phasor_status not_finite(Session* s, uint32_t slot, const char* whose, uint32_t sequence,
                          uint32_t length, phasor_error* error) noexcept {
   s->sequences()[slot].status = PHASOR_NOT_FINITE;
-  return fail(error, PHASOR_NOT_FINITE, {PHASOR_NONE, s->model->layer_count[1], 0, 0},
+  return fail(error, PHASOR_NOT_FINITE, {PHASOR_NONE, s->model->layer_count[kDecoder], 0, 0},
               "output: a logit of ", whose, "sequence ", sequence, " at position ", length - 1,
               " is not a number");
 }

@@ -40,7 +40,7 @@ phasor_item item_of(uint32_t sequence, const uint32_t* ids, uint32_t count,
 [[nodiscard]] phasor_status check_sequence(const Session& s, uint32_t sequence,
                                            phasor_error* error) noexcept;
 // The vocabulary has the ids; one line begins with `name`.
-[[nodiscard]] phasor_status check_ids(const Session& s, uint32_t side, const char* name,
+[[nodiscard]] phasor_status check_ids(const Session& s, Half side, const char* name,
                                       const uint32_t* ids, uint32_t count,
                                       phasor_error* error) noexcept;
 // An empty prompt becomes the start token, which lies in the model.

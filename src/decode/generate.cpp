@@ -229,7 +229,7 @@ bool best_only(const Session& s, const phasor_generate_options& o) noexcept {
 phasor_status next_token(Session* s, const Place& at, const phasor_generate_options& o,
                          phasor_random* random, uint32_t* id, bool* goes_on,
                          phasor_error* error) noexcept {
-  const SideDescriptor& side = s->model->descriptor.sides[1];
+  const SideDescriptor& side = s->model->descriptor.sides[kDecoder];
   const uint32_t* history = s->ids(at.sequence).data();
   *goes_on = o.logits == nullptr || o.logits(o.user, s->logit_rows().row(at.row, side.vocabulary),
                                              side.vocabulary, history, at.length) == 0;

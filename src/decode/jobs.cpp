@@ -87,7 +87,7 @@ struct Step {
                           (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made) ||
                           !TextStream{*s_, o_}.is_sound(text_of(job)))
       return bad_input(error_, "job ", i, ": what it says of itself was changed while it ran");
-    return check_ids(*s_, 1, "a job's out: ", job.out, job.made, error_);
+    return check_ids(*s_, kDecoder, "a job's out: ", job.out, job.made, error_);
   }
 
   // A job's own options.
@@ -137,9 +137,9 @@ struct Step {
     uint32_t none = 0;
     const phasor_status status =
         crossing_ || job.count != 0 ? PHASOR_OK : begin(*s_, &ids, &none, error);
-    return status == PHASOR_OK
-               ? check_ids(*s_, crossing_ ? 0 : 1, "a job's ", job.ids, job.count, error)
-               : status;
+    return status == PHASOR_OK ? check_ids(*s_, crossing_ ? kEncoder : kDecoder, "a job's ",
+                                           job.ids, job.count, error)
+                               : status;
   }
 
   uint32_t free_sequence() const {

@@ -167,11 +167,13 @@ bool ids_below(const unsigned char* ids, uint64_t count, uint32_t limit) {
 
 bool vector_is_sound(const Model& m, const VectorsHeader& h, const TestVector& v) {
   const Descriptor& d = m.descriptor;
-  if (!ids_below(v.source_ids, v.source, d.sides[0].vocabulary) ||
-      !ids_below(v.target_ids, v.target, d.sides[1].vocabulary))
+  if (!ids_below(v.source_ids, v.source, d.sides[kEncoder].vocabulary) ||
+      !ids_below(v.target_ids, v.target, d.sides[kDecoder].vocabulary))
     return false;
-  if (v.source != 0 && !ids_below(v.source_places, h.samples, d.stacks[0].width)) return false;
-  if (v.target != 0 && !ids_below(v.target_places, h.samples, d.stacks[1].width)) return false;
+  if (v.source != 0 && !ids_below(v.source_places, h.samples, d.stacks[kEncoder].width))
+    return false;
+  if (v.target != 0 && !ids_below(v.target_places, h.samples, d.stacks[kDecoder].width))
+    return false;
   if (!ids_below(v.logit_ids, h.samples, output_width(d))) return false;
   for (uint32_t t = 0; t < v.rows; ++t)
     if (load_u32(v.logits + uint64_t(t) * (3 + h.samples) * 4) >= output_width(d)) return false;
@@ -179,7 +181,8 @@ bool vector_is_sound(const Model& m, const VectorsHeader& h, const TestVector& v
 }
 
 VectorShape shape_of(const Model& m) {
-  return {{m.layer_count[0], m.layer_count[1]}, m.descriptor.output.pooling != kPoolNone};
+  return {{m.layer_count[kEncoder], m.layer_count[kDecoder]},
+          m.descriptor.output.pooling != kPoolNone};
 }
 
 }  // namespace

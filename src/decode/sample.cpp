@@ -54,7 +54,7 @@ void forbid_next(float* scores, const Session& s, const uint32_t* ids, uint32_t 
   if (before > h.count) return;
   for (uint32_t i = 0; i + uint64_t(before) < count; ++i) {
     const uint32_t next = ids[i + before];
-    if (next < s.model->descriptor.sides[1].vocabulary &&
+    if (next < s.model->descriptor.sides[kDecoder].vocabulary &&
         memcmp(ids + i, h.ids + (h.count - before), before * sizeof(uint32_t)) == 0)
       scores[next] = kNever;
   }
@@ -69,7 +69,7 @@ void forbid_next(float* scores, const Session& s, const uint32_t* ids, uint32_t 
     if (count == 0 || count > left)
       return bad_input(error, {left, count}, "options.bad_words: a sequence of ", count,
                        " tokens at place ", i, ", expected 1 to ", left);
-    status = check_ids(s, 1, "options.bad_words: ", o.bad_words + i + 1, count, error);
+    status = check_ids(s, kDecoder, "options.bad_words: ", o.bad_words + i + 1, count, error);
     i += 1 + count;
   }
   return status;
@@ -79,10 +79,10 @@ bool finite(float v) { return v - v == 0; }
 
 // Tokens that end an output: the model's, then the options'.
 uint32_t end_count(const Session& s, const phasor_generate_options& o) {
-  return s.model->descriptor.sides[1].end.count + o.end_count;
+  return s.model->descriptor.sides[kDecoder].end.count + o.end_count;
 }
 uint32_t end_at(const Session& s, const phasor_generate_options& o, uint32_t i) {
-  const Array& end = s.model->descriptor.sides[1].end;
+  const Array& end = s.model->descriptor.sides[kDecoder].end;
   return i < end.count ? load_u32(s.model->at(end.offset + 4u * i)) : o.end[i - end.count];
 }
 
@@ -247,12 +247,15 @@ phasor_status check_range(const char* name, float value, float low, float high,
 
 phasor_status check_option_ids(const Session& s, const phasor_generate_options& o,
                                phasor_error* error) noexcept {
-  phasor_status status = check_ids(s, 1, "options.forced: ", o.forced, o.forced_count, error);
+  phasor_status status =
+      check_ids(s, kDecoder, "options.forced: ", o.forced, o.forced_count, error);
   if (status == PHASOR_OK)
-    status = check_ids(s, 1, "options.suppressed: ", o.suppressed, o.suppressed_count, error);
-  if (status == PHASOR_OK) status = check_ids(s, 1, "options.end: ", o.end, o.end_count, error);
+    status =
+        check_ids(s, kDecoder, "options.suppressed: ", o.suppressed, o.suppressed_count, error);
   if (status == PHASOR_OK)
-    status = check_ids(s, 1, "options.forced_last: ", o.forced_last,
+    status = check_ids(s, kDecoder, "options.end: ", o.end, o.end_count, error);
+  if (status == PHASOR_OK)
+    status = check_ids(s, kDecoder, "options.forced_last: ", o.forced_last,
                        o.forced_last != nullptr ? 1 : 0, error);
   if (status == PHASOR_OK) status = check_bad_words(s, o, error);
   return status;

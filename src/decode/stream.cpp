@@ -14,7 +14,7 @@ uint32_t length_of(const char* s) {
 
 phasor_status TextStream::check(phasor_error* error) const noexcept {
   if (!wanted()) return PHASOR_OK;
-  if (s_.model->tokenizer(1) == nullptr)
+  if (s_.model->tokenizer(kDecoder) == nullptr)
     return bad_input(
         error,
         "options: text and stop strings need a tokenizer, the model has none for its target");
@@ -34,7 +34,7 @@ phasor_status TextStream::check(phasor_error* error) const noexcept {
 }
 
 void TextStream::goes_on(const uint32_t* ids, uint32_t count) noexcept {
-  const Tokenizer* t = s_.model->tokenizer(1);
+  const Tokenizer* t = s_.model->tokenizer(kDecoder);
   // a bad id adds nothing
   for (uint32_t i = 0; wanted() && i < count; ++i)
     (void)token_decode(*t, &state_.decoder, ids[i], piece(), capacity());
@@ -43,7 +43,7 @@ void TextStream::goes_on(const uint32_t* ids, uint32_t count) noexcept {
 StreamEnd TextStream::add(uint32_t id) noexcept {
   if (!wanted()) return StreamEnd::none;
   const size_t bytes =
-      token_decode(*s_.model->tokenizer(1), &state_.decoder, id, piece(), capacity());
+      token_decode(*s_.model->tokenizer(kDecoder), &state_.decoder, id, piece(), capacity());
   return bytes == kBadToken || bytes > capacity() ? StreamEnd::none
                                                   : feed(piece(), static_cast<uint32_t>(bytes));
 }

@@ -212,12 +212,12 @@ bool find_role(uint32_t key, Role* out) noexcept {
       break;
     case kStackSource:
     case kStackTarget:
-      input_roles(rows, none.sides[0], none.stacks[0]);
+      input_roles(rows, none.sides[kEncoder], none.stacks[kEncoder]);
       break;
     case kStackEncoder:
     case kStackDecoder:
-      layer_roles(rows, kind, none.stacks[0]);
-      final_roles(rows, none.stacks[0]);
+      layer_roles(rows, kind, none.stacks[kEncoder]);
+      final_roles(rows, none.stacks[kEncoder]);
       break;
     case kStackOutput:
       output_roles(rows, none);

@@ -91,11 +91,11 @@ struct alignas(8) Model : OutputTensors, Places {
   const KindDescriptor& kind(uint32_t i) const { return part<KindDescriptor>(kinds_at)[i]; }
   const KindDescriptor& kind(const Layer& layer) const { return kind(layer.kind); }
   const KindTables& tables(uint32_t kind) const { return part<KindTables>(tables_at)[kind]; }
-  const Layer& layer(uint32_t half, uint32_t i) const { return part<Layer>(layers_at[half])[i]; }
+  const Layer& layer(Half half, uint32_t i) const { return part<Layer>(layers_at[half])[i]; }
   bool ringed(const Layer& decoder_layer) const {
     return kHasRing && kind(decoder_layer).window != 0;
   }
-  const Tokenizer* tokenizer(uint32_t half) const {  // NULL when there is none
+  const Tokenizer* tokenizer(Half half) const {  // NULL when there is none
     return has_tokenizer[half] == 0 ? nullptr : part<Tokenizer>(tokenizer_at[half]);
   }
 };
@@ -116,7 +116,7 @@ inline uint32_t lanes(uint32_t n) { return static_cast<uint32_t>(round_up(n, kLa
 
 // Positions of a stack's longest sequence: its own limit, and where its relative tables end; 0: no
 // limit.
-inline uint32_t longest_sequence(const Model& m, uint32_t half) {
+inline uint32_t longest_sequence(const Model& m, Half half) {
   uint32_t most = m.descriptor.stacks[half].max_positions;
   for (uint32_t i = 0; i < m.layer_count[half]; ++i) {
     const KindDescriptor& k = m.kind(m.layer(half, i));

@@ -44,12 +44,12 @@ uint64_t attention_macs(const KindDescriptor& k, uint64_t keys) {
 void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost* out) noexcept {
   Sum encoder, cross, step;
   uint64_t encoder_attention = 0, step_attention = 0, cache = 0;
-  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
-    encoder.add(m.layer(0, i));
-    encoder_attention += attention_macs(m.kind(m.layer(0, i)), source) * source;
+  for (uint32_t i = 0; i < m.layer_count[kEncoder]; ++i) {
+    encoder.add(m.layer(kEncoder, i));
+    encoder_attention += attention_macs(m.kind(m.layer(kEncoder, i)), source) * source;
   }
-  for (uint32_t i = 0; i < m.layer_count[1]; ++i) {
-    const Layer& l = m.layer(1, i);
+  for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
+    const Layer& l = m.layer(kDecoder, i);
     const KindDescriptor& k = m.kind(l);
     const uint64_t keys = uint64_t(position) + 1;
     step.add(l);
@@ -60,8 +60,8 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
     step_attention += uint64_t(2) * cross_q_width(k) * source;
     cache += uint64_t(2) * cross_kv_width(k) * source * 4;
   }
-  encoder.add(m.inputs[0].projection);
-  step.add(m.inputs[1].projection);
+  encoder.add(m.inputs[kEncoder].projection);
+  step.add(m.inputs[kDecoder].projection);
   if (m.descriptor.has(kDecoder)) {  // an encoder's output is for the rows that are asked for
     step.add(m.head);
     step.add(m.output);

@@ -64,7 +64,8 @@ void cross_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, co
   linear(c, c.wide(), sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
   attend(c, heads);
   show_attention(c, PHASOR_SEE_CROSS_ATTENTION, heads);
-  if (c.session.has_coverage() && heads.layer + 1 == c.model.layer_count[1]) add_coverage(c, heads);
+  if (c.session.has_coverage() && heads.layer + 1 == c.model.layer_count[kDecoder])
+    add_coverage(c, heads);
   add_attention(c, heads, l.cross_out, k, l.cross_after);
 }
 
@@ -110,9 +111,9 @@ void encoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, cons
 }
 
 void decoder_block(const Chunk& c, uint32_t layer) {
-  const Layer& l = c.model.layer(1, layer);
+  const Layer& l = c.model.layer(kDecoder, layer);
   const KindDescriptor& k = c.model.kind(l);
-  const Heads heads = self_heads(c.session, 1, layer);
+  const Heads heads = self_heads(c.session, kDecoder, layer);
   const Rows<float> q = c.wide(), keys = q.right(lanes(q_width(k)));
   LinearInput in = sublayer_input(c, k, l.attention_before, l.qkv_scale);
   project(c, q, &in, l, 0);
@@ -128,8 +129,8 @@ void decoder_block(const Chunk& c, uint32_t layer) {
 // Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block.
 void cross_keys_values(const Chunk& c) {
   LinearInput in{c.x, c.width()};
-  for (uint32_t i = 0; i < c.model.layer_count[1]; ++i) {
-    const Linear& kv = c.model.layer(1, i).cross_kv;
+  for (uint32_t i = 0; i < c.model.layer_count[kDecoder]; ++i) {
+    const Linear& kv = c.model.layer(kDecoder, i).cross_kv;
     linear(c, c.wide(), &in, kv, 0, kv.weight.panels);
     store_keys(c, cross_heads(c.session, i), c.wide());
   }
@@ -160,7 +161,7 @@ struct Outcome {
 // before a layer's attention.
 phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error) {
   const Model& m = pass.model;
-  const uint32_t step = pass.plan.chunk, layers = m.layer_count[0];
+  const uint32_t step = pass.plan.chunk, layers = m.layer_count[kEncoder];
   Outcome outcome;
   for (uint32_t first = 0; first < g.tokens; first += step) {
     const Chunk c = source_chunk(pass, g, first);
@@ -168,10 +169,10 @@ phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error)
     outcome.note(check_finite(c, 0, error));
   }
   for (uint32_t i = 0; i < layers; ++i) {
-    if (stopped(pass, 0, i, error)) return PHASOR_STOPPED;
-    const Layer& l = m.layer(0, i);
+    if (stopped(pass, kEncoder, i, error)) return PHASOR_STOPPED;
+    const Layer& l = m.layer(kEncoder, i);
     const KindDescriptor& k = m.kind(l);
-    const Heads heads = self_heads(pass.session, 0, i);
+    const Heads heads = self_heads(pass.session, kEncoder, i);
     LinearInput in;
     for (uint32_t first = 0; first < g.tokens; first += step) {
       const Chunk c = source_chunk(pass, g, first);
@@ -208,8 +209,8 @@ phasor_status take_states(const Pass& pass, const Group& g, phasor_error* error)
     for (uint32_t r = 0; r < c.count; ++r, states += width)
       memcpy(c.x.row(r, width), states, width * sizeof(float));
     test_finite(c, c.x, width);
-    outcome.note(check_finite(c, m.layer_count[0], error));
-    show(c, PHASOR_SEE_FINAL, m.layer_count[0]);
+    outcome.note(check_finite(c, m.layer_count[kEncoder], error));
+    show(c, PHASOR_SEE_FINAL, m.layer_count[kEncoder]);
   }
   return outcome.status;
 }
@@ -250,7 +251,7 @@ phasor_status encode_sources(Session* s, Items items, uint32_t count,
 
 phasor_status decode_step(Session* s, Items items, uint32_t count, phasor_error* error) noexcept {
   const Pass pass(s);
-  const uint32_t layers = pass.model.layer_count[1];
+  const uint32_t layers = pass.model.layer_count[kDecoder];
   Outcome outcome;
   s->logits = 0;
   for (Next next{0, 0}; next.item < count;) {
@@ -259,7 +260,7 @@ phasor_status decode_step(Session* s, Items items, uint32_t count, phasor_error*
     embed(c, items);
     outcome.note(check_finite(c, 0, error));
     for (uint32_t i = 0; i < layers; ++i) {
-      if (stopped(pass, 1, i, error)) {
+      if (stopped(pass, kDecoder, i, error)) {
         s->logits = logits_before;
         return PHASOR_STOPPED;
       }

@@ -1,7 +1,7 @@
 // The heads of a layer's attentions, from the descriptor and the layer's tables, and where their
 // keys and values lie: an encoder's layer at hand, a decoder's cache or ring, and the source of
 // cross-attention.
-#include "attention.h"
+#include "heads.h"
 
 namespace phasor {
 namespace {
@@ -24,9 +24,9 @@ uint32_t source_keys(const Session& s, const Row& row) {
 
 }  // namespace
 
-Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
+Heads self_heads(const Session& s, Half half, uint32_t i) noexcept {
   const Model& m = *s.model.pointer;
-  const Layer& l = m.layer(stack, i);
+  const Layer& l = m.layer(half, i);
   const KindDescriptor& k = m.kind(l);
   const KindTables& tables = m.tables(l.kind);
   Heads h{};
@@ -37,7 +37,7 @@ Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
   h.scale = k.scale;
   h.cap = k.cap;
   h.window = k.window;
-  h.bidirectional = stack == 0 && k.causal == 0 ? 1 : 0;
+  h.bidirectional = half == kEncoder && k.causal == 0 ? 1 : 0;
   h.position = k.position;
   h.reach = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
   h.relative_keys = m.floats(l.relative_keys);
@@ -46,7 +46,7 @@ Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
   h.bias = m.floats(tables.bias);
   h.slopes = m.floats(tables.slopes);
   h.additive = m.floats(l.score);
-  if (stack == 0) {  // a page of the encoder belongs to one layer
+  if (half == kEncoder) {  // a page of the encoder belongs to one layer
     h.cache = PHASOR_CACHE_F32;
     h.part = kPartEncoderCache;
     h.page_bytes = h.kv_heads * h.format().head_bytes(h.width);
@@ -65,7 +65,7 @@ Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
 }
 
 Heads cross_heads(const Session& s, uint32_t i) noexcept {
-  const Layer& l = s.model->layer(1, i);
+  const Layer& l = s.model->layer(kDecoder, i);
   const KindDescriptor& k = s.model->kind(l);
   Heads h{};  // no positions here (rule 1.9)
   h.layer = i;

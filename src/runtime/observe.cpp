@@ -64,7 +64,7 @@ void add_coverage(const Chunk& c, const Heads& heads) noexcept {
   }
 }
 
-bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept {
+bool stopped(const Pass& pass, Half stack, uint32_t layer, phasor_error* error) noexcept {
   const Session& s = pass.session;
   if (s.progress.pointer == nullptr ||
       s.progress.pointer(s.user.pointer, block_stack(static_cast<Half>(stack)), layer,

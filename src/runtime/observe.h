@@ -12,6 +12,6 @@ void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept;
 // position that has been added before the caller stopped a step is not added again.
 void add_coverage(const Chunk& c, const Heads& heads) noexcept;
 // Whether the caller's progress asks to stop before a layer; the error then says where.
-bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept;
+bool stopped(const Pass& pass, Half stack, uint32_t layer, phasor_error* error) noexcept;
 
 }  // namespace phasor

@@ -194,7 +194,7 @@ void listed_logits(const Chunk& c, LinearInput in, uint32_t first) {
 // y (D): the pooled vector of `rows` hidden states.
 void pool(const Pass& pass, float* y, const Rows<const float>& hidden, uint32_t rows,
           uint32_t pooling) {
-  const uint32_t width = pass.model.descriptor.stacks[0].width;
+  const uint32_t width = pass.model.descriptor.stacks[kEncoder].width;
   if (pooling != kPoolMean) {
     const uint32_t r = pooling == kPoolLast ? rows - 1 : 0;
     memcpy(y, hidden.row(r, width), width * sizeof(float));
@@ -213,7 +213,7 @@ Chunk hidden_chunk(const Pass& pass, uint32_t sequence, uint32_t pooling, uint32
   const Rows<float> hidden = pass.session.hidden_rows().below(q.hidden), y = pass.normed();
   const uint64_t ld = pass.plan.ld;
   if (pooling != kPoolNone)
-    pool(pass, y.row(0, pass.model.descriptor.stacks[0].width), hidden, q.encoded, pooling);
+    pool(pass, y.row(0, pass.model.descriptor.stacks[kEncoder].width), hidden, q.encoded, pooling);
   else
     memcpy(y.rows(0, count, ld), hidden.rows(first, count, ld),
            static_cast<size_t>(count * ld * sizeof(float)));
@@ -238,7 +238,7 @@ void decoder_output(const Chunk& c) noexcept {
     if (wanted.count++ == 0) first = c.rows[r].logits - 1;
     memcpy(one.x.row(0, width), c.x.row(r, width), width * sizeof(float));
     final_norm(one);
-    show(one, PHASOR_SEE_FINAL, c.model.layer_count[1]);
+    show(one, PHASOR_SEE_FINAL, c.model.layer_count[kDecoder]);
   }
   if (wanted.count == 0) return;
   const LinearInput in{head_rows(wanted), output_inputs(c.model.descriptor)};
@@ -257,7 +257,7 @@ phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint
     const Chunk c =
         hidden_chunk(pass, sequence, pass.model.descriptor.output.pooling, first + done, n);
     logits(c, {head_rows(c), output_inputs(pass.model.descriptor)}, done);
-    const phasor_status status = check_finite(c, pass.model.layer_count[0], error);
+    const phasor_status status = check_finite(c, pass.model.layer_count[kEncoder], error);
     if (status != PHASOR_OK) return status;
     done += n;
   }
@@ -273,7 +273,7 @@ phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool no
   float* y = (pooled ? head_rows(c) : c.x).row(0, dim);
   if (normalize) pass.kernels.unit(y, y, dim);
   *out = y;
-  return check_finite(c, pass.model.layer_count[0], error);
+  return check_finite(c, pass.model.layer_count[kEncoder], error);
 }
 
 }  // namespace phasor

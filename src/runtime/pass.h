@@ -53,7 +53,7 @@ struct Pass {
 struct Chunk : Pass {
   explicit Chunk(const Pass& pass) : Pass(pass) {}
 
-  uint32_t stack = 0;    // 0 encoder, 1 decoder
+  Half stack = kEncoder;
   uint32_t count = 0;    // rows
   Rows<float> x;         // (count, ld) the residual
   Span<const Row> rows;  // (count)

@@ -29,7 +29,7 @@ constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 
                    kMaxThreads = 256, kMaxText = 1u << 28, kMaxBeams = 256;
 
 // The most that the model allows of one stack.
-uint32_t longest(const Model& m, uint32_t stack) {
+uint32_t longest(const Model& m, Half stack) {
   const uint32_t most = longest_sequence(m, stack);
   return most != 0 ? most : kMaxLength;
 }
@@ -48,8 +48,8 @@ struct Limit {
 phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_error* error) {
   const bool encoder = m.descriptor.has(kEncoder), decoder = m.descriptor.has(kDecoder);
   const Limit ranges[] = {
-      {"source", limits.source, encoder, encoder ? longest(m, 0) : 0},
-      {"target", limits.target, decoder, decoder ? longest(m, 1) : 0},
+      {"source", limits.source, encoder, encoder ? longest(m, kEncoder) : 0},
+      {"target", limits.target, decoder, decoder ? longest(m, kDecoder) : 0},
       {"sequences", limits.sequences, 1, kMaxSequences},
       {"chunk", limits.chunk, 1, kMaxChunk},
       {"threads", limits.threads, 1, kMaxThreads},
@@ -76,10 +76,10 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
   if (!format.built)
     return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", format.name,
                 " is not in this build (PHASOR_ONLY)");
-  for (uint32_t i = 0; i < m.layer_count[1] && limits.cache_type != PHASOR_CACHE_F32; ++i)
-    if (needs_f32_keys(m.kind(m.layer(1, i))))
+  for (uint32_t i = 0; i < m.layer_count[kDecoder] && limits.cache_type != PHASOR_CACHE_F32; ++i)
+    if (needs_f32_keys(m.kind(m.layer(kDecoder, i))))
       return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: ", format.name, ", kind ",
-                  m.layer(1, i).kind, " has scores that need keys in f32");
+                  m.layer(kDecoder, i).kind, " has scores that need keys in f32");
   const char* missing = nullptr;
   if ((limits.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
     missing = "outputs: attention weights are";
@@ -114,7 +114,7 @@ void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
 }
 
 // What the layers of a stack ask for.
-void widen_layers(Plan* p, const Model& m, uint32_t stack) {
+void widen_layers(Plan* p, const Model& m, Half stack) {
   for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
     const Layer& l = m.layer(stack, i);
     const KindDescriptor& k = m.kind(l);
@@ -143,16 +143,16 @@ void widen_ends(Plan* p, const Model& m) {
   const Descriptor& d = m.descriptor;
   for (const StackDescriptor& s : d.stacks)
     if (sinusoidal(s)) widen(&p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
-  const Linear* const ends[] = {&m.inputs[0].projection, &m.inputs[1].projection, &m.head,
-                                &m.output};
+  const Linear* const ends[] = {&m.inputs[kEncoder].projection, &m.inputs[kDecoder].projection,
+                                &m.head, &m.output};
   for (const Linear* l : ends) widen_groups(p, {l});
 }
 
 // Of one layer of the encoder, the largest.
 uint64_t encoder_page_bytes(const Model& m) {
   uint64_t most = 0;
-  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
-    const KindDescriptor& k = m.kind(m.layer(0, i));
+  for (uint32_t i = 0; i < m.layer_count[kEncoder]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(kEncoder, i));
     const uint64_t bytes = k.kv_heads * cache_format(PHASOR_CACHE_F32)->head_bytes(k.head_width);
     if (bytes > most) most = bytes;
   }
@@ -239,8 +239,8 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
   widen(&p.ld, lanes(d.output.head_width));
   // the scratch of a row of positions, an embedding that is projected and a head lie here too
   p.wide_ld = p.ld;
-  widen_layers(&p, m, 0);
-  widen_layers(&p, m, 1);
+  widen_layers(&p, m, kEncoder);
+  widen_layers(&p, m, kDecoder);
   widen_ends(&p, m);
   p.logit_ld = outputs ? lanes(output_width(d)) : 0;
   if (!plan_groups(&p, d))
@@ -261,9 +261,9 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
 uint64_t text_bytes(const Model& m, uint64_t text) {
   // texts that a chat template keeps
   uint64_t most = m.file().sections[kSectionChat].bytes != 0 ? times(4, text) : 0;
-  for (uint32_t side = 0; side < 2 && text != 0; ++side) {
-    const Tokenizer* t = m.tokenizer(side);
-    if (t == nullptr) continue;
+  for (Half half : kHalves) {
+    const Tokenizer* t = m.tokenizer(half);
+    if (t == nullptr || text == 0) continue;
     const uint64_t scratch = tokenizer_scratch_bytes(*t, static_cast<uint32_t>(text)),
                    piece = token_decode_capacity(*t);
     if (scratch > most) most = scratch;
@@ -284,10 +284,10 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartPageTables] = times(p.pages, 2 * kWord);
   bytes[kPartIds] = times(p.slots, p.target, kWord);
   if (p.tables == PHASOR_TABLES_WHOLE) {
-    if (sinusoidal(d.stacks[0]))
-      bytes[kPartSourcePositions] = times(p.source, input_width(d.stacks[0]), kFloat);
-    if (sinusoidal(d.stacks[1]))
-      bytes[kPartTargetPositions] = times(p.target, input_width(d.stacks[1]), kFloat);
+    if (sinusoidal(d.stacks[kEncoder]))
+      bytes[kPartSourcePositions] = times(p.source, input_width(d.stacks[kEncoder]), kFloat);
+    if (sinusoidal(d.stacks[kDecoder]))
+      bytes[kPartTargetPositions] = times(p.target, input_width(d.stacks[kDecoder]), kFloat);
   }
   bytes[kPartRotary] = times(rotary_floats(p, m, d.kinds), kFloat);
   bytes[kPartEncoder] = times(p.encoder_rows, p.ld, kFloat);

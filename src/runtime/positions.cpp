@@ -22,7 +22,7 @@ void angles(float* row, const Model& m, uint32_t kind, uint32_t position) {
 
 }  // namespace
 
-void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack,
+void sinusoid_row(float* row, float* scratch, const Model& m, Half stack,
                   uint32_t position) noexcept {
   const uint32_t half = input_width(m.descriptor.stacks[stack]) / 2;
   float *sine = scratch, *cosine = scratch + half;
@@ -47,9 +47,9 @@ uint64_t rotary_floats(const Plan& p, const Model& m, uint32_t kinds) noexcept {
                                          : 0;
 }
 
-Rows<float> sinusoid_table(const Session& s, uint32_t stack) noexcept {
-  return s.rows<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions,
-                       stack == 0 ? s.plan.source : s.plan.target,
+Rows<float> sinusoid_table(const Session& s, Half stack) noexcept {
+  return s.rows<float>(stack == kEncoder ? kPartSourcePositions : kPartTargetPositions,
+                       stack == kEncoder ? s.plan.source : s.plan.target,
                        input_width(s.model->descriptor.stacks[stack]));
 }
 
@@ -57,12 +57,12 @@ void fill_tables(const Session& s) noexcept {
   const Model& m = *s.model.pointer;
   const Plan& p = s.plan;
   if (p.tables != PHASOR_TABLES_WHOLE) return;
-  for (uint32_t stack = 0; stack < 2; ++stack) {
+  for (Half stack : kHalves) {
     if (!m.inputs[stack].inv_freq) continue;
     const Rows<float> table = sinusoid_table(s, stack);
     const uint32_t width = input_width(m.descriptor.stacks[stack]);
     float* scratch = s.rows<float>(kPartWide, 1, p.wide_ld).row(0, width);
-    for (uint32_t i = 0; i < (stack == 0 ? p.source : p.target); ++i)
+    for (uint32_t i = 0; i < (stack == kEncoder ? p.source : p.target); ++i)
       sinusoid_row(table.row(i, width), scratch, m, stack, i);
   }
   for (uint32_t kind = 0; kind < m.descriptor.kinds; ++kind) {

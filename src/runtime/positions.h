@@ -8,14 +8,14 @@ namespace phasor {
 
 // row (E) of `position`; scratch has E floats. The same bits as a row of the table that is filled
 // at open.
-void sinusoid_row(float* row, float* scratch, const Model& model, uint32_t stack,
+void sinusoid_row(float* row, float* scratch, const Model& model, Half stack,
                   uint32_t position) noexcept;
 
 // Floats of the rotary part for kinds 0 … kinds−1: where the table of kind `kinds` begins.
 uint64_t rotary_floats(const Plan& plan, const Model& model, uint32_t kinds) noexcept;
 
 // The table of a stack's sinusoids, (positions, E).
-Rows<float> sinusoid_table(const Session& s, uint32_t stack) noexcept;
+Rows<float> sinusoid_table(const Session& s, Half stack) noexcept;
 // Fills all tables for the requested lengths, unless rows are wanted as needed.
 void fill_tables(const Session& s) noexcept;
 

@@ -15,7 +15,7 @@ void let_go(const Pass& pass, uint32_t sequence, uint32_t position) {
 }
 
 // Token `token` of an item.
-Row row_of(const Pass& pass, uint32_t stack, const phasor_item& item, uint32_t token) {
+Row row_of(const Pass& pass, Half stack, const phasor_item& item, uint32_t token) {
   Row row{};
   row.sequence = item.sequence;
   row.position = token;
@@ -28,7 +28,7 @@ Row row_of(const Pass& pass, uint32_t stack, const phasor_item& item, uint32_t t
 
 }  // namespace
 
-Chunk make_chunk(const Pass& pass, uint32_t stack, const Rows<float>& x, uint32_t count) noexcept {
+Chunk make_chunk(const Pass& pass, Half stack, const Rows<float>& x, uint32_t count) noexcept {
   const uint32_t most = pass.plan.chunk;
   const Span<Row> rows = row_table(pass);
   const Span<Tile> tiles = pass.session.span<Tile>(kPartRows, most * sizeof(Row), most);
@@ -60,8 +60,7 @@ void forget_hidden(const Pass& pass) noexcept {
   for (uint32_t i = 0; i < pass.plan.sequences; ++i) pass.session.sequences()[i].encoded = 0;
 }
 
-Group next_group(const Pass& pass, Items items, uint32_t count,
-                 uint32_t hidden) noexcept {
+Group next_group(const Pass& pass, Items items, uint32_t count, uint32_t hidden) noexcept {
   Group g{items, 0, 0, pass.session.hidden_rows().below(hidden)};
   const uint32_t most = pass.plan.chunk;
   while (g.count < count) {
@@ -90,15 +89,14 @@ Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcep
       position = 0;
       ++item;
     }
-    rows[r] = row_of(pass, 0, group.items[item], position);
+    rows[r] = row_of(pass, kEncoder, group.items[item], position);
     rows[r].item = item;
     rows[r].page = page;
   }
-  return make_chunk(pass, 0, group.x.below(first), count);
+  return make_chunk(pass, kEncoder, group.x.below(first), count);
 }
 
-Chunk target_chunk(const Pass& pass, Items items, uint32_t count,
-                   Next* next) noexcept {
+Chunk target_chunk(const Pass& pass, Items items, uint32_t count, Next* next) noexcept {
   Session& s = pass.session;
   const Span<Row> rows = row_table(pass);
   uint32_t n = 0;
@@ -106,7 +104,7 @@ Chunk target_chunk(const Pass& pass, Items items, uint32_t count,
     const phasor_item& item = items[next->item];
     const bool last = next->token + 1 == item.count;
     const bool wanted = wants_all(item.logits) || (item.logits != PHASOR_LOGITS_NONE && last);
-    rows[n] = row_of(pass, 1, item, next->token);
+    rows[n] = row_of(pass, kDecoder, item, next->token);
     rows[n].position += s.sequences()[item.sequence].length;
     rows[n].logits = wanted ? ++s.logits : 0;
     rows[n].item = next->item;
@@ -115,7 +113,7 @@ Chunk target_chunk(const Pass& pass, Items items, uint32_t count,
     next->token = last ? 0 : next->token + 1;
     next->item += last ? 1u : 0u;
   }
-  return make_chunk(pass, 1, s.rows<float>(kPartResidual, pass.plan.chunk, pass.plan.ld), n);
+  return make_chunk(pass, kDecoder, s.rows<float>(kPartResidual, pass.plan.chunk, pass.plan.ld), n);
 }
 
 Chunk output_chunk(const Pass& pass, uint32_t sequence, uint32_t first, uint32_t count) noexcept {
@@ -126,7 +124,7 @@ Chunk output_chunk(const Pass& pass, uint32_t sequence, uint32_t first, uint32_t
     rows[r].position = first + r;
     rows[r].id = PHASOR_NONE;
   }
-  return make_chunk(pass, 0, pass.normed(), count);
+  return make_chunk(pass, kEncoder, pass.normed(), count);
 }
 
 void test_finite(const Chunk& c, const Rows<const float>& x, uint32_t width) noexcept {

@@ -18,14 +18,13 @@ struct Next {
 };
 
 // The chunk of `count` rows of the row table: its tiles, and no flag set.
-Chunk make_chunk(const Pass& pass, uint32_t stack, const Rows<float>& x, uint32_t count) noexcept;
+Chunk make_chunk(const Pass& pass, Half stack, const Rows<float>& x, uint32_t count) noexcept;
 
 // Says that no hidden states are kept.
 void forget_hidden(const Pass& pass) noexcept;
 // As many of the items as a chunk holds together, or one that is longer; their hidden states begin
 // at row `hidden`.
-Group next_group(const Pass& pass, Items items, uint32_t count,
-                 uint32_t hidden) noexcept;
+Group next_group(const Pass& pass, Items items, uint32_t count, uint32_t hidden) noexcept;
 
 // Rows first … of a group.
 Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcept;

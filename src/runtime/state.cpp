@@ -57,8 +57,8 @@ uint32_t slots_before(uint32_t position, uint32_t i) {
 void clear_slots(const Session& s, unsigned char* page, bool ring, uint32_t first, uint32_t end) {
   const Model& m = *s.model.pointer;
   const CacheFormat& format = cache_of(s.plan);
-  for (uint32_t l = 0; l < m.layer_count[1] && first < end; ++l) {
-    const Layer& layer = m.layer(1, l);
+  for (uint32_t l = 0; l < m.layer_count[kDecoder] && first < end; ++l) {
+    const Layer& layer = m.layer(kDecoder, l);
     const KindDescriptor& k = m.kind(layer);
     if (m.ringed(layer) != ring) continue;
     const uint32_t width = kv_width(k);
@@ -144,7 +144,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   const unsigned char* p = state + kHeader;
   if (checksum(h, p, static_cast<size_t>(bytes - kHeader)) != h.crc)
     return bad(0, 0, "damaged, its checksum is wrong");
-  const uint32_t vocabulary = m.descriptor.sides[1].vocabulary;
+  const uint32_t vocabulary = m.descriptor.sides[kDecoder].vocabulary;
   for (uint32_t i = 0; i < h.length; ++i) {
     const uint32_t id = load_u32(p + 4u * i);
     if (id >= vocabulary && id != PHASOR_NONE)

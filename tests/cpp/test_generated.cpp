@@ -271,7 +271,7 @@ struct Shape {
 
 template <class Has>
 bool any_layer(const Model& m, Has has) {
-  for (uint32_t stack = 0; stack < 2; ++stack)
+  for (Half stack : kHalves)
     for (uint32_t i = 0; i < m.layer_count[stack]; ++i)
       if (has(m.layer(stack, i), m.kind(m.layer(stack, i)), m.descriptor.stacks[stack]))
         return true;
@@ -332,7 +332,7 @@ const Shape kShapes[] = {
                         [](const Layer& l, const KindDescriptor&, const StackDescriptor& s) {
                           return l.set + 1 < s.layers.count / 2;
                         }) &&
-              m.layer_count[0] + m.layer_count[1] > 1;
+              m.layer_count[kEncoder] + m.layer_count[kDecoder] > 1;
      }},
     {"a window of 1",
      [](const Model& m) {
@@ -343,10 +343,13 @@ const Shape kShapes[] = {
      [](const Model& m) { return m.ring.values != 0 && m.cache.values != 0; }},
     {"one token of vocabulary",
      [](const Model& m) {
-       return m.descriptor.sides[0].vocabulary == 1 || m.descriptor.sides[1].vocabulary == 1;
+       return m.descriptor.sides[kEncoder].vocabulary == 1 ||
+              m.descriptor.sides[kDecoder].vocabulary == 1;
      }},
     {"one position",
-     [](const Model& m) { return longest_sequence(m, 0) == 1 || longest_sequence(m, 1) == 1; }},
+     [](const Model& m) {
+       return longest_sequence(m, kEncoder) == 1 || longest_sequence(m, kDecoder) == 1;
+     }},
     {"a kind without layers",
      [](const Model& m) {
        for (uint32_t i = 0; i < m.descriptor.kinds; ++i)
@@ -354,7 +357,7 @@ const Shape kShapes[] = {
        return false;
      }},
     {"one embedding for both sides",
-     [](const Model& m) { return m.descriptor.sides[1].embedding_shared != 0; }},
+     [](const Model& m) { return m.descriptor.sides[kDecoder].embedding_shared != 0; }},
     {"an output tied to the own embedding",
      [](const Model& m) {
        return m.descriptor.output.tied == (m.descriptor.has(kDecoder) ? kTiedTarget : kTiedSource);
@@ -394,8 +397,8 @@ void see_model(Coverage* c, const Model& m) {
   see_metadata(c, m);
   see_tensors(c, m);
   see_chat(c, m);
-  for (uint32_t side = 0; side < 2; ++side)
-    if (m.tokenizer(side) != nullptr) see_tokenizer(c, *m.tokenizer(side));
+  for (Half half : kHalves)
+    if (m.tokenizer(half) != nullptr) see_tokenizer(c, *m.tokenizer(half));
   for (const Shape& shape : kShapes) c->see(shape.name, shape.has(m));
 }
 

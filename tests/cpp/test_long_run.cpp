@@ -43,8 +43,8 @@ long resident() {
 
 // A decoder with some positions and tokens, small enough for a long run.
 bool fits(const Opened& o) {
-  if (o.encoder() || o.inside().descriptor.sides[1].vocabulary < 4) return false;
-  const uint32_t longest = phasor::longest_sequence(o.inside(), 1);
+  if (o.encoder() || o.inside().descriptor.sides[phasor::kDecoder].vocabulary < 4) return false;
+  const uint32_t longest = phasor::longest_sequence(o.inside(), phasor::kDecoder);
   phasor_cost cost{};
   cost.struct_size = sizeof cost;
   need(phasor_model_cost(o.model(), 10, 32, &cost) == PHASOR_OK, "cost");

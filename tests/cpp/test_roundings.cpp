@@ -58,7 +58,7 @@ class Expected {
     mixed += ways > 1;
   }
   // All layers of a stack, over `rows` rows.
-  void stack(const phasor::Model& m, uint32_t which, uint32_t rows) {
+  void stack(const phasor::Model& m, phasor::Half which, uint32_t rows) {
     input(rows, {&m.inputs[which].projection});
     for (uint32_t i = 0; i < m.layer_count[which]; ++i) {
       const phasor::Layer& l = m.layer(which, i);
@@ -94,7 +94,7 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     const phasor::Model& m = opened.inside();
     const_cast<phasor::Model&>(m).kernels.pointer = &kernels;
     Sequences::Tokens sides[2];
-    for (uint32_t i = 0; i < 2; ++i) {
+    for (phasor::Half i : phasor::kHalves) {
       const uint32_t allowed = phasor::longest_sequence(m, i);
       const uint32_t tokens = allowed != 0 ? std::min(allowed, kTokens) : kTokens;
       const uint32_t words = std::max(m.descriptor.sides[i].vocabulary, 1u);
@@ -110,9 +110,10 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     counted = {};
     const bool finite = encode_source(running, opened, 0, sides[0]);
     Expected source;
-    if (opened.sourced()) source.stack(m, 0, sides[0].count());
+    if (opened.sourced()) source.stack(m, phasor::kEncoder, sides[0].count());
     std::vector<const phasor::Linear*> crossing;
-    for (uint32_t i = 0; i < m.layer_count[1]; ++i) crossing.push_back(&m.layer(1, i).cross_kv);
+    for (uint32_t i = 0; i < m.layer_count[phasor::kDecoder]; ++i)
+      crossing.push_back(&m.layer(phasor::kDecoder, i).cross_kv);
     source.input(sides[0].count(), crossing);
     CHECK(counted == source.total);
     mixed += source.mixed;
@@ -122,7 +123,7 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     Bits bits;
     step_target(running, 0, sides[1], 0, targets, &bits);
     Expected target;
-    target.stack(m, 1, targets);
+    target.stack(m, phasor::kDecoder, targets);
     target.input(targets, {&m.head});
     target.input(targets, {&m.output});
     CHECK(counted == target.total);

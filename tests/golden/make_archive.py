@@ -160,7 +160,7 @@ def hunyuan() -> dict:
 def separate() -> dict:
     """A decoder whose values have a matrix of their own in the second block, as K-quants have it,
     with a bias in both."""
-    own = block(attention_biases=7, kv_heads=1)
+    own = block(attention_biases=D.QKV_BIASES, kv_heads=1)
     d = small(M.lm())
     d["kinds"] = [own, {**own, "separate_v": 1}]
     d["decoder"]["layers"] = [0, 0, 1, 1]
@@ -227,7 +227,7 @@ def joined() -> dict:
         "target": M.side(21, decoder_start=M.PAD),
         "encoder": M.stack(12, [0, 0, 0, 1], D.LEARNED, **about),
         "decoder": M.stack(12, [1, 0, 1, 1], D.LEARNED, **about),
-        "kinds": [block, {**block, "cross": 1, "cross_biases": 15}],
+        "kinds": [block, {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES}],
         "output": {
             **{"output": D.LOGITS, "tied": D.TIED_TARGET, "bias": 1},
             **{**head, "head_norm": D.LAYER_NORM, "head_norm_eps": 1e-12},
@@ -272,7 +272,7 @@ def translator(name: str) -> dict:
         about.update(final_norm_eps=1e-6)
         block.update(norm=D.RMS_NORM, norm_eps=1e-6, norm_biases=0, scale=1.0, gated=1)
         block.update(activation=D.GELU_TANH, position=D.T5_BIAS, max_distance=12)
-    crossed = {**block, "cross": 1, "cross_biases": 15 * (not rms)}
+    crossed = {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES * (not rms)}
     each = 2 if name == "umt5" else 1  # kinds of a stack: each of UMT5's layers has its own bias
     layers = [[n for i in (0, 1) for n in (stack * each + i * (each - 1), i)] for stack in (0, 1)]
     output = {"output": D.LOGITS, "tied": D.TIED_OWN if name == "mt5" else D.TIED_SOURCE}

@@ -105,8 +105,8 @@ def kind(heads: int, width: int, hidden: int, place: int, biases: bool, **more: 
         "scale": float(width) ** -0.5,
         "hidden": hidden,
         "activation": D.RELU,
-        "attention_biases": 15 * biases,
-        "ffn_biases": 3 * biases,
+        "attention_biases": D.ATTENTION_BIASES * biases,
+        "ffn_biases": D.FFN_BIASES * biases,
         **more,
     }
 
@@ -130,7 +130,7 @@ def post_sin() -> dict:
         "target": side(67, decoder_start=START),
         "encoder": stack(40, [0, 0, 0, 1], D.INTERLEAVED, max_positions=96),
         "decoder": stack(40, [1, 0, 1, 1], D.INTERLEAVED, max_positions=96),
-        "kinds": [block, {**block, "cross": 1, "cross_biases": 15}],
+        "kinds": [block, {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES}],
         "output": {"output": D.LOGITS, "bias": 1},
     }
 
@@ -155,7 +155,7 @@ def pre_learned() -> dict:
 def d2l() -> dict:
     """The tutorial's style: attention without biases, five heads, sinusoids, word lists as
     tokenizers."""
-    block = {**kind(5, 12, 36, D.AFTER, False), "ffn_biases": 3}
+    block = {**kind(5, 12, 36, D.AFTER, False), "ffn_biases": D.FFN_BIASES}
     return {
         "model": {"stack": D.ENCODER_DECODER},
         "source": side(43, tokenizer=SOURCE_TOKENIZER, suffix=[END]),
@@ -235,7 +235,7 @@ def gptj() -> dict:
     """GPT-J, Phi, Cohere: a parallel block with one norm for both sub-layers, interleaved rotary
     positions in part, an output bias."""
     block = {
-        **kind(3, 14, 46, D.BEFORE, False, ffn_biases=3),
+        **kind(3, 14, 46, D.BEFORE, False, ffn_biases=D.FFN_BIASES),
         "activation": D.GELU_TANH,
         "parallel": D.SHARED_INPUT,
         "position": D.ROTARY_INTERLEAVED,
@@ -486,7 +486,7 @@ def clipped() -> dict:
         "target": side(51, decoder_start=START),
         "encoder": stack(32, [0, 0, 0, 1], 0, **final),
         "decoder": stack(32, [1, 0, 1, 1], 0, **final),
-        "kinds": [block, {**block, "cross": 1, "cross_biases": 15}],
+        "kinds": [block, {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES}],
         "output": {"output": D.LOGITS},
     }
 
@@ -558,7 +558,7 @@ def additive() -> dict:
         "target": side(46, decoder_start=START),
         "encoder": stack(30, [0, 0], D.INTERLEAVED),
         "decoder": stack(30, [1, 0, 1, 1], D.HALVES),
-        "kinds": [block, {**block, "cross": 1, "cross_biases": 15, "cross_score": D.ADDITIVE}],
+        "kinds": [block, {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES, "cross_score": D.ADDITIVE}],
         "output": {"output": D.LOGITS, "bias": 1},
     }
 

@@ -87,7 +87,7 @@ def test_round_trip(tmp_path, kind):
 
 
 def test_directory_is_in_the_order_of_the_keys():
-    for descriptor in (small(), small(gated=1, ffn_biases=3)):
+    for descriptor in (small(), small(gated=1, ffn_biases=D.FFN_BIASES)):
         keys = [slot.key for slot in R.slots(D.with_defaults(descriptor))]
         assert keys == sorted(set(keys))
 

@@ -96,7 +96,7 @@ def test_q8r_is_the_product_of_whole_rounded_rows(kind, tmp_path):
 def test_attention_written_out(tmp_path):
     """Loops over heads and positions, with two query heads for each key head, a cap, and the causal
     mask."""
-    model = model_of(tmp_path, lm(kv_heads=2, cap=1.5, attention_biases=15))
+    model = model_of(tmp_path, lm(kv_heads=2, cap=1.5, attention_biases=D.ATTENTION_BIASES))
     h = np.random.default_rng(1).normal(size=(5, 24))
     q, k, v = np.split(
         h @ model.tensor(R.DECODER, 0, R.QKV).T + model.tensor(R.DECODER, 0, R.QKV + 1),
@@ -188,7 +188,7 @@ def test_sinusoids():
         {"parallel": 1},
         {"qk_norm": D.RMS_NORM},
         {"residual_scale": 0.5},
-        {"ffn_biases": 3, "activation": D.GELU_TANH},
+        {"ffn_biases": D.FFN_BIASES, "activation": D.GELU_TANH},
     ],
 )
 def test_every_plain_axis_runs_and_counts(tmp_path, kind):

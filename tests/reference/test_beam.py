@@ -67,12 +67,12 @@ def described(model) -> dict:
             "heads": heads,
             "head_width": width // heads,
             "scale": (width // heads) ** -0.5,
-            "attention_biases": 15,
+            "attention_biases": D.ATTENTION_BIASES,
             "hidden": hidden,
             "activation": {"gelu": D.GELU_ERF, "swish": D.SILU, "relu": D.RELU}[
                 c.activation_function
             ],
-            "ffn_biases": 3,
+            "ffn_biases": D.FFN_BIASES,
             **more,
         }
 
@@ -98,7 +98,7 @@ def described(model) -> dict:
         "decoder": {**stack, "layers": [v for i in range(c.decoder_layers) for v in (1, i)]},
         "kinds": [
             kind(c.encoder_attention_heads, c.encoder_ffn_dim),
-            kind(c.decoder_attention_heads, c.decoder_ffn_dim, cross=1, cross_biases=15),
+            kind(c.decoder_attention_heads, c.decoder_ffn_dim, cross=1, cross_biases=D.ATTENTION_BIASES),
         ],
         "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1},
     }

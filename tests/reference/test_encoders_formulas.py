@@ -24,8 +24,8 @@ HEAD = {
     "head_norm_eps": 1e-6,
 }
 BASE = {
-    "attention_biases": 15,
-    "ffn_biases": 3,
+    "attention_biases": D.ATTENTION_BIASES,
+    "ffn_biases": D.FFN_BIASES,
     "activation": D.GELU_ERF,
     "heads": 3,
     "head_width": 7,

@@ -91,8 +91,8 @@ def descriptor_of(name: str, stack: str) -> dict:
         "scale": scale,
         "hidden": 29,
         "activation": D.GELU_ERF,
-        "attention_biases": 15,
-        "ffn_biases": 3,
+        "attention_biases": D.ATTENTION_BIASES,
+        "ffn_biases": D.FFN_BIASES,
         **fields,
     }
     cross_scale = (
@@ -107,7 +107,7 @@ def descriptor_of(name: str, stack: str) -> dict:
             if stack == "encoder-decoder" and part == "decoder":
                 own.update(
                     cross=1,
-                    cross_biases=15,
+                    cross_biases=D.ATTENTION_BIASES,
                     cross_scale=cross_scale,
                     cross_score=fields.get("cross_score", 0),
                 )

@@ -60,7 +60,7 @@ def descriptor_of(stack: str, added: int = 0, **kind) -> dict:
         "scale": 0.3,
         "hidden": 29,
         "activation": D.GELU_ERF,
-        "attention_biases": 15,
+        "attention_biases": D.ATTENTION_BIASES,
         **kind,
     }
     width = 38 if added == D.INTERLEAVED else 37
@@ -232,8 +232,8 @@ def bert_descriptor(config, output: dict) -> dict:
         "scale": head**-0.5,
         "hidden": config.intermediate_size,
         "activation": D.GELU_ERF,
-        "attention_biases": 15,
-        "ffn_biases": 3,
+        "attention_biases": D.ATTENTION_BIASES,
+        "ffn_biases": D.FFN_BIASES,
         "position": position,
         "max_distance": most if position else 0,
     }

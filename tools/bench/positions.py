@@ -43,8 +43,8 @@ def descriptor(more: dict) -> dict:
         "scale": 32**-0.5,
         "hidden": 1536,
         "activation": D.GELU_ERF,
-        "attention_biases": 15,
-        "ffn_biases": 3,
+        "attention_biases": D.ATTENTION_BIASES,
+        "ffn_biases": D.FFN_BIASES,
         **more,
     }
     return {

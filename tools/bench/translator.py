@@ -77,10 +77,10 @@ def random_model(path: Path, d: int, layers: int) -> None:
         "heads": heads,
         "head_width": d // heads,
         "scale": (d // heads) ** -0.5,
-        "attention_biases": 15,
+        "attention_biases": D.ATTENTION_BIASES,
         "hidden": 4 * d,
         "activation": D.RELU,
-        "ffn_biases": 3,
+        "ffn_biases": D.FFN_BIASES,
     }
     stack = {
         "width": d,
@@ -97,7 +97,7 @@ def random_model(path: Path, d: int, layers: int) -> None:
         "target": {**side, "decoder_start": 2},
         "encoder": {**stack, "layers": [n for i in range(layers) for n in (0, i)]},
         "decoder": {**stack, "layers": [n for i in range(layers) for n in (1, i)]},
-        "kinds": [kind, {**kind, "cross": 1, "cross_biases": 15}],
+        "kinds": [kind, {**kind, "cross": 1, "cross_biases": D.ATTENTION_BIASES}],
         "output": {"output": D.LOGITS, "tied": D.TIED_TARGET},
     }
 

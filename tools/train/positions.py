@@ -251,10 +251,10 @@ def descriptor(recipe: Recipe, encoding: Encoding) -> dict:
         "heads": recipe.heads,
         "head_width": w,
         "scale": 1 / math.sqrt(w),
-        "attention_biases": 15,
+        "attention_biases": D.ATTENTION_BIASES,
         "hidden": recipe.hidden,
         "activation": D.GELU_TANH,
-        "ffn_biases": 3,
+        "ffn_biases": D.FFN_BIASES,
         **encoding.kind,
     }
     stack = {

@@ -424,7 +424,7 @@ void write_output(Writer* w, const Descriptor& d) {
 // The side whose embedding is the output's matrix, or −1.
 int tied_side(const Descriptor& d) {
   if (d.output.output != kOutputLogits || d.output.tied == kTiedOwn) return -1;
-  return d.output.tied == kTiedSource || d.sides[1].embedding_shared != 0 ? 0 : 1;
+  return d.output.tied == kTiedSource || d.sides[kDecoder].embedding_shared != 0 ? 0 : 1;
 }
 
 }  // namespace

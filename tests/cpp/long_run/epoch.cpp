@@ -115,8 +115,9 @@ Epoch::Epoch(Choices* choices, const Opened& opened, const Plan& plan, Counts* c
       plan_(plan),
       counts_(counts),
       limits_(any_limits()),
-      tokens_(choices, limits_.target, plan.bits, opened.inside().descriptor.sides[1].vocabulary,
-              opened.inside().descriptor.stacks[1].segments),
+      tokens_(choices, limits_.target, plan.bits,
+              opened.inside().descriptor.sides[phasor::kDecoder].vocabulary,
+              opened.inside().descriptor.stacks[phasor::kDecoder].segments),
       sources_(any_sources()),
       oracle_(opened, limits_, tokens_, sources_) {
   if (!finite()) return;
@@ -136,8 +137,8 @@ Epoch::Epoch(Choices* choices, const Opened& opened, const Plan& plan, Counts* c
 phasor_limits Epoch::any_limits() {
   phasor_limits l{};
   l.struct_size = sizeof l;
-  const uint32_t target = phasor::longest_sequence(o_.inside(), 1),
-                 source = phasor::longest_sequence(o_.inside(), 0);
+  const uint32_t target = phasor::longest_sequence(o_.inside(), phasor::kDecoder),
+                 source = phasor::longest_sequence(o_.inside(), phasor::kEncoder);
   const uint32_t most = c_->between(40, kMostPositions);
   need(phasor_limits_for(o_.model(), std::min(source != 0 ? source : 20, 20u),
                          std::min(target != 0 ? target : most, most), &l) == PHASOR_OK,
@@ -157,8 +158,9 @@ std::vector<Sequences::Tokens> Epoch::any_sources() {
   const phasor::Descriptor& d = o_.inside().descriptor;
   for (Sequences::Tokens& t : sources)
     for (uint32_t i = c_->between(1, limits_.source); i > 0; --i) {
-      t.ids.push_back(c_->below(d.sides[0].vocabulary));
-      if (d.stacks[0].segments != 0) t.segments.push_back(c_->below(d.stacks[0].segments));
+      t.ids.push_back(c_->below(d.sides[phasor::kEncoder].vocabulary));
+      if (d.stacks[phasor::kEncoder].segments != 0)
+        t.segments.push_back(c_->below(d.stacks[phasor::kEncoder].segments));
     }
   return sources;
 }
@@ -260,7 +262,7 @@ void Epoch::step(Player* p, bool stopping) {
   }
   if (count == 0) return o_.sourced() && c_->chance(50) ? encode(p, false) : truncate(p);
   begin(stopping ? kStop : kStep);
-  const uint32_t layers = o_.inside().layer_count[1];
+  const uint32_t layers = o_.inside().layer_count[phasor::kDecoder];
   const uint32_t chunks = (total + p->running.limits.chunk - 1) / p->running.limits.chunk;
   Stop stop = {c_->below(layers * chunks), 0};
   const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop, nullptr};
@@ -310,7 +312,7 @@ void Epoch::compare(const Player& p, const phasor_item* items, uint32_t count) {
 
 // The chunk in which a step was stopped, and those before it, have their places in the ring.
 void Epoch::stopped(Player* p, const phasor_item* items, uint32_t count, uint32_t after) {
-  const uint32_t layers = o_.inside().layer_count[1];
+  const uint32_t layers = o_.inside().layer_count[phasor::kDecoder];
   uint32_t written = (after / layers + 1) * p->running.limits.chunk;
   for (uint32_t i = 0; i < count; ++i) {
     Shadow& q = p->sequences[items[i].sequence];
@@ -423,7 +425,7 @@ void Epoch::encode(Player* p, bool stopping) {
     in_group = shares ? in_group + item.count : item.count;
     items[count] = item;
   }
-  const uint32_t layers = o_.inside().layer_count[0];
+  const uint32_t layers = o_.inside().layer_count[phasor::kEncoder];
   Stop stop = {c_->below(layers * (groups[count - 1] + 1)), 0};
   const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop, nullptr};
   if (stopping) hold(phasor_session_callbacks(p->running.session(), &callbacks), PHASOR_OK);
@@ -454,7 +456,7 @@ void Epoch::refused(Player* p) {
   const bool sourceless = o_.sourced() && q.source == kNoSource;
   hold(phasor_step(s, &item, 1, &error_), sourceless ? PHASOR_BAD_INPUT : PHASOR_FULL);
   item.count = 1;
-  ids[0] = o_.inside().descriptor.sides[1].vocabulary;
+  ids[0] = o_.inside().descriptor.sides[phasor::kDecoder].vocabulary;
   if (q.length < limits_.target) hold(phasor_step(s, &item, 1, &error_), PHASOR_BAD_INPUT);
   look(*p, sequence);
 }

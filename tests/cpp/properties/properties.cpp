@@ -44,7 +44,7 @@ phasor_limits any_limits(Choices* c, const Opened& o, const Sequences& in) {
   l.text_bytes = c->chance(50) ? kMostTextBytes : l.text_bytes;
   if (phasor::kHasViews && c->chance(20)) l.outputs |= PHASOR_WANT_ATTENTION;
   if (o.encoder()) return l;
-  const uint32_t allowed = phasor::longest_sequence(o.inside(), 1);
+  const uint32_t allowed = phasor::longest_sequence(o.inside(), phasor::kDecoder);
   l.target = std::min(l.target + c->below(5), allowed != 0 ? allowed : ~0u);
   if (phasor::kHasSampling) l.outputs |= c->chance(70) ? PHASOR_WANT_SAMPLING : 0;
   l.best_rows = c->of({0u, 1u, 5u});
@@ -84,7 +84,8 @@ void check_questions(const Opened& o) {
   uint32_t skipped = 0;
   const uint32_t* const ids = phasor_skipped(m, &skipped);
   for (uint32_t i = 0; i < skipped; ++i)
-    need(ids[i] < o.inside().descriptor.sides[0].vocabulary, "a skipped id that is none");
+    need(ids[i] < o.inside().descriptor.sides[phasor::kEncoder].vocabulary,
+         "a skipped id that is none");
   phasor_cost cost{};
   cost.struct_size = sizeof cost;
   need(phasor_model_cost(m, 7, 9, &cost) == PHASOR_OK, "cost");
@@ -278,7 +279,7 @@ void check_stop(Choices* c, const Trial& t, const Running& r, const Sequences::T
   phasor_error error = PHASOR_ERROR_INIT;
   const uint32_t whole = phasor_sequence_length(r.session(), 1);
   if (phasor_sequence_truncate(r.session(), 1, half) != PHASOR_OK) return;
-  Stop stop = {c->below(t.opened.inside().layer_count[1]), 0};
+  Stop stop = {c->below(t.opened.inside().layer_count[phasor::kDecoder]), 0};
   phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &stop, nullptr};
   callbacks.progress = [](void* user, uint32_t, uint32_t layer, uint32_t) {
     Stop* const s = static_cast<Stop*>(user);
@@ -483,7 +484,7 @@ void check_states(const Trial& t) {
                    t.choices->below(2),
                    false};
   const Running r(t.opened, limits_for(t.limits, t.in, way), t.pool);
-  const uint32_t width = t.opened.inside().descriptor.stacks[0].width;
+  const uint32_t width = t.opened.inside().descriptor.stacks[phasor::kEncoder].width;
   std::vector<std::vector<float>> states(t.in.sources.size());
   std::vector<phasor_item> items(t.in.sources.size(), PHASOR_ITEM_INIT);
   std::vector<Bits> plain(items.size()), given(items.size());
@@ -531,7 +532,7 @@ void check_states(const Trial& t) {
 void check_seen(const Trial& t) {
   const Sequences::Tokens& all = t.in.sources[0];
   const Running r(t.opened, limits_for(t.limits, t.in, t.whole()), t.pool);
-  const uint32_t width = t.opened.inside().descriptor.stacks[0].width;
+  const uint32_t width = t.opened.inside().descriptor.stacks[phasor::kEncoder].width;
   const auto hidden = [&](phasor_item item, uint32_t rows, std::vector<float>* out) {
     phasor_error error = PHASOR_ERROR_INIT;
     const phasor_status status = phasor_encode(r.session(), &item, 1, &error);
@@ -652,7 +653,8 @@ void check_generation(const Trial& t) {
 void check_text(const Trial& t, const Running& r, uint32_t side, const std::string& text) {
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_model* const m = t.opened.model();
-  const phasor::Tokenizer& tokenizer = *t.opened.inside().tokenizer(side - 1);
+  const phasor::Tokenizer& tokenizer =
+      *t.opened.inside().tokenizer(side == PHASOR_SOURCE ? phasor::kEncoder : phasor::kDecoder);
   std::size_t count = 0, again = 0;
   const Block bytes(text.data(), text.size());
   const char* const given = reinterpret_cast<const char*>(bytes.data());

@@ -59,7 +59,7 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
   need(hidden != nullptr, "an encoded sequence has no hidden states");
   const phasor::Descriptor& d = o.inside().descriptor;
   for (uint32_t i = 0; i < rows; ++i)
-    add(bits, hidden + std::size_t{i} * stride, d.stacks[0].width);
+    add(bits, hidden + std::size_t{i} * stride, d.stacks[phasor::kEncoder].width);
   if (!o.encoder()) return;
   const uint32_t output = d.output.output, width = r.width();
   const uint32_t count = phasor::output_rows(d, rows);
@@ -70,7 +70,7 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
       if (!done(status, error, "encoder_output", bits)) return;
       for (uint32_t i = 0; i < n; ++i) add(bits, phasor_logits(r.session(), i), width);
     }
-  const uint32_t most = output == PHASOR_OUTPUT_POOLED ? width : d.stacks[0].width;
+  const uint32_t most = output == PHASOR_OUTPUT_POOLED ? width : d.stacks[phasor::kEncoder].width;
   const uint32_t first =
       d.output.pooling != phasor::kPoolNone ? PHASOR_POOL_MODEL : PHASOR_POOL_MEAN;
   for (uint32_t how = first; how <= PHASOR_POOL_LAST; ++how) {
@@ -163,7 +163,7 @@ Running::Running(const Opened& o, const phasor_limits& wanted, cli::Pool* pool)
 Sequences any_sequences(Choices* c, const Opened& o, uint32_t most) {
   Sequences in;
   const phasor::Descriptor& d = o.inside().descriptor;
-  const auto tokens = [&](uint32_t which) {
+  const auto tokens = [&](phasor::Half which) {
     Sequences::Tokens t;
     const uint32_t allowed = phasor::longest_sequence(o.inside(), which);
     const uint32_t count = c->between(1, allowed != 0 ? std::min(allowed, most) : most);
@@ -178,8 +178,8 @@ Sequences any_sequences(Choices* c, const Opened& o, uint32_t most) {
     return t;
   };
   for (uint32_t i = c->of({1u, 2u, 2u, 3u}); i > 0; --i) {
-    if (o.sourced()) in.sources.push_back(tokens(0));
-    if (!o.encoder()) in.targets.push_back(tokens(1));
+    if (o.sourced()) in.sources.push_back(tokens(phasor::kEncoder));
+    if (!o.encoder()) in.targets.push_back(tokens(phasor::kDecoder));
   }
   return in;
 }

@@ -119,10 +119,10 @@ def bart(m: EncoderDecoder) -> None:
             norm_place=D.BEFORE if before else D.AFTER,
             norm_eps=_EPSILON,
             norm_biases=1,
-            attention_biases=15,
+            attention_biases=D.ATTENTION_BIASES,
             hidden=c.whole(f"{s.place}_ffn_dim"),
             activation=c.activation("activation_function"),
-            ffn_biases=3,
+            ffn_biases=D.FFN_BIASES,
         )
 
 

@@ -75,10 +75,10 @@ class Encoder(Positioned):
             "heads": heads,
             "head_width": head_width,
             "scale": single(head_width**-0.5),
-            "attention_biases": 15,
+            "attention_biases": D.ATTENTION_BIASES,
             "hidden": self.size("intermediate_size"),
             "activation": config.choice(self.field("hidden_act"), family.activations),
-            "ffn_biases": 3,
+            "ffn_biases": D.FFN_BIASES,
         }
 
     def _check_positions(self) -> None:

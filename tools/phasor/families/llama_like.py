@@ -65,18 +65,19 @@ DROPPED = words("""
 BUFFERS = ("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq")
 
 
-def biases(d: Decoder, attention: int = 15) -> None:
+def biases(d: Decoder, attention: int = D.ATTENTION_BIASES) -> None:
     """attention_bias and mlp_bias: of all four matrices of attention (or of those in the mask), of
     all three of the feed-forward."""
     d.kind.update(
-        attention_biases=attention * d.flag("attention_bias"), ffn_biases=3 * d.flag("mlp_bias")
+        attention_biases=attention * d.flag("attention_bias"),
+        ffn_biases=D.FFN_BIASES * d.flag("mlp_bias"),
     )
 
 
 def all_biases(d: Decoder, name: str) -> None:
     """One flag for all matrices of a block."""
     bias = d.flag(name)
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES * bias, ffn_biases=D.FFN_BIASES * bias)
 
 
 def llama(d: Decoder) -> None:

@@ -20,6 +20,11 @@ RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
 STEEPEST = 4  # length penalty of beams, either way
 
+# Biases of all matrices of attention, of those that read its input, and of the feed-forward.
+QKV_BIASES = BIAS_Q | BIAS_K | BIAS_V
+ATTENTION_BIASES = QKV_BIASES | BIAS_OUT
+FFN_BIASES = BIAS_IN | BIAS_FFN_OUT
+
 # a sequence has at most max_distance
 BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY, DISENTANGLED)
 RELATIVE_KEYS = (*BOUNDED, CLIPPED)  # positions with a table of keys

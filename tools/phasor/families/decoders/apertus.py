@@ -18,7 +18,9 @@ _APERTUS_SCALING = settings("""
 
 
 def _apertus(d: Decoder) -> None:
-    d.kind.update(attention_biases=15 * d.flag("attention_bias"), qk_norm=D.RMS_NORM)
+    d.kind.update(
+        attention_biases=D.ATTENTION_BIASES * d.flag("attention_bias"), qk_norm=D.RMS_NORM
+    )
     if d.kind["activation"] == D.XIELU:
         d.names["xielu"] = "layers.{layer}.mlp.act_fn."
     values = d.config.values

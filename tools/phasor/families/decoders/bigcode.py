@@ -11,7 +11,7 @@ from phasor.values import settings, words
 
 
 def _gpt_bigcode(d: Decoder) -> None:
-    d.kind.update(attention_biases=15, ffn_biases=3)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES)
     if d.flag("multi_query"):
         d.kind["kv_heads"] = 1
     d.config.must("num_key_value_heads", d.kind["kv_heads"])

@@ -6,12 +6,13 @@ from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import gpt_like
 from phasor.families.model import single
 from phasor.families.names import tensor_names
+from phasor.format import descriptor as D
 from phasor.values import settings
 
 
 def _biogpt(d: Decoder) -> None:
     """Its norms have PyTorch's epsilon, whatever layer_norm_eps says."""
-    d.kind.update(attention_biases=15, ffn_biases=3, norm_eps=1e-5)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES, norm_eps=1e-5)
     d.stack["final_norm_eps"] = 1e-5
     d.learned(before=2)
     if d.flag("scale_embedding"):

@@ -18,7 +18,7 @@ def _bloom(d: Decoder) -> None:
     d.config.must("n_inner", None)
     if d.config.whole("pretraining_tp", 0, default=1) > 1:
         d.config.must("slow_but_exact", False)  # or transformers leaves out two biases
-    d.kind.update(attention_biases=15, ffn_biases=3, position=D.ALIBI)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES, position=D.ALIBI)
     d.kind["tables"] = {R.ALIBI: alibi_slopes(d.kind["heads"]).astype(np.float32)}
     d.stack.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=d.kind["norm_eps"])
     d.fused()

@@ -11,7 +11,9 @@ from phasor.values import settings
 
 def _cohere(d: Decoder) -> None:
     d.kind.update(
-        attention_biases=15 * d.flag("attention_bias"), parallel=D.SHARED_INPUT, **NORM_BIASES
+        attention_biases=D.ATTENTION_BIASES * d.flag("attention_bias"),
+        parallel=D.SHARED_INPUT,
+        **NORM_BIASES,
     )
     d.bias_free = {"final_norm", "q_norm", "k_norm"}
     d.output["scale"] = single(d.config.positive("logit_scale"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from phasor.families.decoder import Decoder
 from phasor.families.llama_like import llama_like
+from phasor.format import descriptor as D
 from phasor.values import settings
 
 
 def _cwm(d: Decoder) -> None:
-    d.kind["ffn_biases"] = 3 * d.flag("mlp_bias")
+    d.kind["ffn_biases"] = D.FFN_BIASES * d.flag("mlp_bias")
     d.rotate()
     d.sliding(lambda i: i % 4, d.window())
 

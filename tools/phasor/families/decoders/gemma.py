@@ -11,7 +11,7 @@ from phasor.values import settings
 
 
 def _gemma(d: Decoder) -> None:
-    d.kind["attention_biases"] = 15 * d.flag("attention_bias")
+    d.kind["attention_biases"] = D.ATTENTION_BIASES * d.flag("attention_bias")
     d.norm_offset = 1.0
     d.stack["embedding_scale"] = single(d.stack["width"] ** 0.5)
 

@@ -9,7 +9,7 @@ from phasor.values import settings
 
 
 def _glm(d: Decoder) -> None:
-    d.kind["attention_biases"] = 7 * d.flag("attention_bias")
+    d.kind["attention_biases"] = D.QKV_BIASES * d.flag("attention_bias")
     d.rotate(width=d.share(), interleaved=True)
 
 

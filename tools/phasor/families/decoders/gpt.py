@@ -23,7 +23,7 @@ _CROSSING = tensor_names(
 
 
 def _gpt2(d: Decoder) -> None:
-    d.kind.update(attention_biases=15, ffn_biases=3)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES)
     d.transposed = frozenset(("qkv", "attention_out", "ffn_in", "ffn_out", *_CROSSING))
     d.learned()
     scale = d.kind["head_width"] ** -0.5 if d.flag("scale_attn_weights") else 1.0
@@ -45,7 +45,7 @@ GPT2 = gpt_like(
 
 
 def _gpt(d: Decoder) -> None:
-    d.kind.update(attention_biases=15, ffn_biases=3, norm_place=D.AFTER)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES, norm_place=D.AFTER)
     d.transposed = frozenset(("qkv", "attention_out", "ffn_in", "ffn_out"))
     d.learned()
     for name in ("final_norm", "final_norm_eps"):

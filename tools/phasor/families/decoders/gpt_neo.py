@@ -5,11 +5,12 @@ from __future__ import annotations
 from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import MASKS, SUMMARY, gpt_like
 from phasor.families.names import tensor_names
+from phasor.format import descriptor as D
 from phasor.values import is_whole, settings, table
 
 
 def _gpt_neo(d: Decoder) -> None:
-    d.kind.update(attention_biases=8, ffn_biases=3, scale=1.0)
+    d.kind.update(attention_biases=D.BIAS_OUT, ffn_biases=D.FFN_BIASES, scale=1.0)
     d.learned()
     kinds = _attention_layers(d)
     window = d.window("window_size")

@@ -12,8 +12,8 @@ from phasor.values import settings
 
 def _gpt_neox(d: Decoder) -> None:
     d.kind.update(
-        attention_biases=15 * d.flag("attention_bias"),
-        ffn_biases=3,
+        attention_biases=D.ATTENTION_BIASES * d.flag("attention_bias"),
+        ffn_biases=D.FFN_BIASES,
         parallel=D.TWO_NORMS * d.flag("use_parallel_residual"),
     )
     d.fused()

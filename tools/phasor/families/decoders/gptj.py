@@ -12,7 +12,7 @@ from phasor.values import settings
 
 
 def _gptj(d: Decoder) -> None:
-    d.kind.update(ffn_biases=3, parallel=D.SHARED_INPUT)
+    d.kind.update(ffn_biases=D.FFN_BIASES, parallel=D.SHARED_INPUT)
     width = d.config.whole("rotary_dim", 2, d.kind["head_width"])
     d.rotate(fixed=10000.0, width=width, interleaved=True)
     d.output["bias"] = 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from phasor.families.decoder import Decoder
 from phasor.families.llama_like import biases, llama_like
+from phasor.format import descriptor as D
 from phasor.values import settings
 
 
 def _helium(d: Decoder) -> None:
-    biases(d, 7)
+    biases(d, D.QKV_BIASES)
     d.rotate(interleaved=True)
 
 

@@ -13,7 +13,7 @@ from phasor.values import settings, words
 def _hunyuan(d: Decoder) -> None:
     c, width = d.config, d.kind["head_width"]
     d.kind.update(
-        attention_biases=15 * d.flag("attention_bias"),
+        attention_biases=D.ATTENTION_BIASES * d.flag("attention_bias"),
         qk_norm=D.RMS_NORM,
         qk_norm_place=D.NORM_LAST,
     )

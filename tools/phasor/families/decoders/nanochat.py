@@ -13,7 +13,7 @@ from phasor.values import settings
 
 
 def _nanochat(d: Decoder) -> None:
-    d.kind["attention_biases"] = 15 * d.flag("attention_bias")
+    d.kind["attention_biases"] = D.ATTENTION_BIASES * d.flag("attention_bias")
     d.bare_norms = NORMS | {"embedding_norm"}
     d.stack.update(embedding_norm=D.RMS_NORM, embedding_norm_eps=d.kind["norm_eps"])
     # behind the rotation: what a scaled one multiplies by, the norm takes away

@@ -11,7 +11,7 @@ from phasor.format import descriptor as D
 
 
 def _olmo(d: Decoder) -> None:
-    d.kind["attention_biases"] = 15 * d.flag("attention_bias")
+    d.kind["attention_biases"] = D.ATTENTION_BIASES * d.flag("attention_bias")
     d.kind.update(norm=D.LAYER_NORM, **NORM_BIASES)
     d.bare_norms = frozenset(("attention_norm", "ffn_norm", "final_norm"))
     clip = d.config.get("clip_qkv")
@@ -27,7 +27,7 @@ def _olmo2(d: Decoder) -> None:
 
 def _norms_behind(d: Decoder) -> None:
     d.kind.update(
-        attention_biases=15 * d.flag("attention_bias"),
+        attention_biases=D.ATTENTION_BIASES * d.flag("attention_bias"),
         norm_place=D.SUBLAYER,
         qk_norm=D.RMS_NORM,
         qk_norm_over=D.ALL_HEADS,

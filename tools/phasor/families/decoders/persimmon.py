@@ -9,7 +9,7 @@ from phasor.values import settings
 
 
 def _persimmon(d: Decoder) -> None:
-    d.kind.update(attention_biases=15, ffn_biases=3)
+    d.kind.update(attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES)
     if d.flag("qk_layernorm"):
         d.kind["qk_norm"] = D.LAYER_NORM
     d.fused()

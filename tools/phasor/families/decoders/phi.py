@@ -9,7 +9,9 @@ from phasor.values import settings
 
 
 def _phi(d: Decoder) -> None:
-    d.kind.update(attention_biases=15, ffn_biases=3, parallel=D.SHARED_INPUT)
+    d.kind.update(
+        attention_biases=D.ATTENTION_BIASES, ffn_biases=D.FFN_BIASES, parallel=D.SHARED_INPUT
+    )
     if d.flag("qk_layernorm"):
         d.kind["qk_norm"] = D.LAYER_NORM
     d.rotate(width=d.share())

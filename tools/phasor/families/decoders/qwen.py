@@ -14,7 +14,7 @@ def _windows(d: Decoder) -> None:
 
 
 def _qwen2(d: Decoder) -> None:
-    d.kind["attention_biases"] = 7
+    d.kind["attention_biases"] = D.QKV_BIASES
     d.rotate()
     _windows(d)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from phasor.families.decoder import Decoder
 from phasor.families.llama_like import biases, llama_like
+from phasor.format import descriptor as D
 from phasor.values import settings
 
 
 def _seed_oss(d: Decoder) -> None:
-    biases(d, 7)
-    d.kind["attention_biases"] |= 8 * d.flag("attention_out_bias")
+    biases(d, D.QKV_BIASES)
+    d.kind["attention_biases"] |= D.BIAS_OUT * d.flag("attention_out_bias")
     d.rotate()
 
 

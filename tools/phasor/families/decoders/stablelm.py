@@ -9,7 +9,7 @@ from phasor.values import settings
 
 
 def _stablelm(d: Decoder) -> None:
-    d.kind["attention_biases"] = 7 * d.flag("use_qkv_bias")
+    d.kind["attention_biases"] = D.QKV_BIASES * d.flag("use_qkv_bias")
     if d.flag("use_parallel_residual"):
         d.kind["parallel"] = D.SHARED_INPUT
     if d.flag("qk_layernorm"):

@@ -59,8 +59,8 @@ def _modernbert(e: Encoder) -> None:
         norm_place=D.BEFORE,
         gated=1,
         norm_biases=norm_biases,
-        attention_biases=15 * c.flag("attention_bias"),
-        ffn_biases=3 * c.flag("mlp_bias"),
+        attention_biases=D.ATTENTION_BIASES * c.flag("attention_bias"),
+        ffn_biases=D.FFN_BIASES * c.flag("mlp_bias"),
         position=D.ROTARY_HALVES,
         rotary_width=width,
     )

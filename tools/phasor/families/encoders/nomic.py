@@ -40,7 +40,11 @@ def _nomic(e: Encoder) -> None:
     c.must("num_heads_kv", kind["heads"])
     gated = int(c.get("activation_function") in ("swiglu", "geglu"))
     biases = c.flag("mlp_fc1_bias") + 2 * c.flag("mlp_fc2_bias")
-    kind.update(gated=gated, ffn_biases=biases, attention_biases=15 * c.flag("qkv_proj_bias"))
+    kind.update(
+        gated=gated,
+        ffn_biases=biases,
+        attention_biases=D.ATTENTION_BIASES * c.flag("qkv_proj_bias"),
+    )
     block = "encoder.layers.{layer}.mlp."
     if gated:
         kind["hidden"] = -(-kind["hidden"] // _NOMIC_MULTIPLE) * _NOMIC_MULTIPLE

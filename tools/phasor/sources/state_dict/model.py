@@ -100,12 +100,14 @@ class _Reader(Positions):
         """(head width, kv heads, bias bits) of self- ("") or cross-attention ("cross_")."""
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
         kv, heads = s["kv_heads"] or s["heads"], s["heads"]
-        out_bias = 8 * self.has_bias(f"{name}attention_out" if not prefix else f"{name}out", layers)
+        out_bias = D.BIAS_OUT * self.has_bias(
+            f"{name}attention_out" if not prefix else f"{name}out", layers
+        )
         first, units, width = f"{name}q", heads, s["head_width"]
         bits = sum(self.has_bias(name + part, layers) << i for i, part in enumerate("qkv"))
         if f"{name}qkv" in self.names:
             first, units = f"{name}qkv", heads + 2 * kv
-            bits = 7 * self.has_bias(first, layers)
+            bits = D.QKV_BIASES * self.has_bias(first, layers)
         rows = units * width or self.rows(first)
         if rows % units:
             raise PhasorError(
