@@ -558,7 +558,10 @@ def additive() -> dict:
         "target": side(46, decoder_start=START),
         "encoder": stack(30, [0, 0], D.INTERLEAVED),
         "decoder": stack(30, [1, 0, 1, 1], D.HALVES),
-        "kinds": [block, {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES, "cross_score": D.ADDITIVE}],
+        "kinds": [
+            block,
+            {**block, "cross": 1, "cross_biases": D.ATTENTION_BIASES, "cross_score": D.ADDITIVE},
+        ],
         "output": {"output": D.LOGITS, "bias": 1},
     }
 

@@ -98,7 +98,12 @@ def described(model) -> dict:
         "decoder": {**stack, "layers": [v for i in range(c.decoder_layers) for v in (1, i)]},
         "kinds": [
             kind(c.encoder_attention_heads, c.encoder_ffn_dim),
-            kind(c.decoder_attention_heads, c.decoder_ffn_dim, cross=1, cross_biases=D.ATTENTION_BIASES),
+            kind(
+                c.decoder_attention_heads,
+                c.decoder_ffn_dim,
+                cross=1,
+                cross_biases=D.ATTENTION_BIASES,
+            ),
         ],
         "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1},
     }
