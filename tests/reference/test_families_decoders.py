@@ -111,6 +111,16 @@ _OPT = {
     "word_embed_proj_dim": 42,
     "activation_function": "relu",
 }
+_XGLM = {
+    "vocab_size": VOCABULARY,
+    "d_model": 42,
+    "num_layers": 3,
+    "attention_heads": 3,
+    "ffn_dim": 53,
+    "max_position_embeddings": LONGEST,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 _MPT = {
     "vocab_size": VOCABULARY,
     "d_model": 48,
@@ -469,6 +479,17 @@ CASES = [
             **_ALONE,
             "scale_embedding": False,
             "hidden_act": "relu",
+            "tie_word_embeddings": False,
+        },
+    ),
+    Case("XGLMForCausalLM", "", _XGLM),
+    Case(
+        "XGLMForCausalLM",
+        "embeddings as they are, ReLU, own output matrix",
+        {
+            **_XGLM,
+            "scale_embedding": False,
+            "activation_function": "relu",
             "tie_word_embeddings": False,
         },
     ),

@@ -63,6 +63,12 @@ def added(
     return Added(layout, R.SINUSOID, candidates[best], note)
 
 
+def fairseq_base(width: int) -> float:
+    """The base of fairseq's rates, 10000^(−i / (half − 1)) for i of half the width."""
+    half = width // 2
+    return 10000.0 ** (half / (half - 1))
+
+
 def own_rows(table: np.ndarray, width: int, offset: int, most: int) -> np.ndarray:
     """A model's table (positions, D), of the positions that it may use; most: 0 for all."""
     shape = table.shape

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from phasor.families.bart_like import bart, bart_like, bart_names
 from phasor.families.encoder_decoder import EncoderDecoder
+from phasor.families.sinusoids import fairseq_base
 from phasor.format import descriptor as D
 
 
 def _m2m(m: EncoderDecoder) -> None:
-    """fairseq's sinusoids: rates 10000^(−i / (half − 1)) for i of half the width; and positions
-    begin behind the padding's id."""
+    """fairseq's sinusoids, whose positions begin behind the padding's id."""
     bart(m)
-    half = m.encoder.stack["width"] // 2
-    if half < 2:
-        raise m.config.error("d_model", f"{2 * half}, expected at least 4")
-    m.sinusoids(
-        10000.0 ** (half / (half - 1)),
-        m.config.whole("pad_token_id", 0, D.MAX_VOCABULARY) + 1,
-    )
+    width = m.encoder.stack["width"]
+    if width < 4:
+        raise m.config.error("d_model", f"{width}, expected at least 4")
+    pad = m.config.whole("pad_token_id", 0, D.MAX_VOCABULARY)
+    m.sinusoids(fairseq_base(width), pad + 1)
 
 
 M2M100 = bart_like(
