@@ -6,6 +6,8 @@ result.
 
 rooms         include directions between the folders of src/ (docs/architecture.md)
 python-rooms  import directions between the packages of tools/, and no circle among their modules
+families      a lineage of models is one module, found by being there: nothing imports it by name,
+              and its name says whose it is
 lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
 files         no module of tools/phasor has more than 500 lines, but tables of data
@@ -352,6 +354,32 @@ def check_python_rooms(_):
     if circle := sorted(set(edges) - done):
         problems.append(f"a circle among or above {', '.join(circle[:6])}")
     return problems_to(problems, f"{len(files)} modules")
+
+
+# Packages of families, with a module for each lineage. A name says whose it is, and not when it was
+# written.
+LINEAGES = ("decoders", "encoders", "encoder_decoders")
+NO_LINEAGE = re.compile(r"(^|_)(more|newer|older|others?|misc|rest)(_|$)")
+
+
+def check_families(_):
+    modules = {}
+    for path in sorted((TOOLS / "phasor").rglob("*.py")):
+        parts = path.relative_to(TOOLS).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    packages = [f"phasor.families.{name}" for name in LINEAGES]
+    lineages = {name for name in modules if name.rpartition(".")[0] in packages}
+    problems = [f"no module of {p}" for p in packages if not any(n.startswith(p) for n in lineages)]
+    for name, path in modules.items():
+        named = sorted(imports_of(path, modules) & lineages - {name})
+        problems += [f"{name} imports {other}: a lineage is found, not named" for other in named]
+        if name.startswith("phasor.families.") and NO_LINEAGE.search(name.rpartition(".")[2]):
+            problems.append(f"{name}: a name that says when it was written, not what is in it")
+    finds = re.compile(r"^FAMILIES = found\(__name__, __path__\)$", re.M)
+    for name in packages:
+        if not finds.search(modules[name].read_text(encoding="utf-8")):
+            problems.append(f"{name} does not find its modules")
+    return problems_to(problems, f"{len(lineages)} lineages")
 
 
 LONGEST_LINE = 100
