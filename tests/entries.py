@@ -66,7 +66,7 @@ CONVERTER = {
     "tokenizer-json": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "tokenizer-config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),
-    "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "tokenizer"),
+    "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "convert marian"),
     "llama2c-tokenizer": ("tests/python/test_llama2c.py", "convert llama2c"),
     "tiktoken": ("tests/python/test_tiktoken.py", "convert tekken"),
     "characters": ("tests/python/test_characters.py", "convert characters"),

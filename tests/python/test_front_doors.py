@@ -166,7 +166,6 @@ def test_no_script_shows_a_traceback_for_a_file_that_is_none(tmp_path):
             ("verify", [path, "--checkpoint", path]),
             ("convert", [path, "-o", "x.phasor"]),
             ("moments", [path, str(text), "-o", "x.npy", "--phasor", sys.executable]),
-            ("tokenizers.tokenizer", [path, "-o", "x"]),
             ("bench.quality", [path, "--text", str(text), "--phasor", sys.executable]),
         ):
             module = name if "." in name and name.startswith("bench") else f"phasor.{name}"
@@ -178,11 +177,7 @@ def test_no_script_shows_a_traceback_for_a_file_that_is_none(tmp_path):
                 timeout=60,
                 env={**os.environ, "PYTHONPATH": str(TOOLS)},
             )
-            name = (
-                name.rpartition(".")[2]
-                .replace("forward", "reference")
-                .replace("tokenizer", "phasor_tokenizer")
-            )
+            name = name.rpartition(".")[2].replace("forward", "reference")
             assert (
                 done.returncode == 1
                 and len(done.stderr.splitlines()) == 1

@@ -112,7 +112,6 @@ def write_all(to: Path, program: Path) -> None:
     random_models.write_ranker(to / "ranker.phasor")
     random_models.write_late(to / "late.phasor")
     random_models.write_spans(to / "spans.phasor")
-    shutil.copy(ROOT / "tests" / "golden" / "tokenizers" / "bpe.model", to / "bpe.model")
     (to / "text.txt").write_text("hello there\nhello\n")
     (to / "vmap").write_text("\ttarget5 target6\nsource5\ttarget7 target9\n")
     write_checkpoints(to)

@@ -190,11 +190,6 @@ COMMANDS = {
         "words": "python phasor.convert {in}/llama -o {in}/link",
         "status": 1,
     },
-    "tokenizer": {
-        "words": "python phasor.tokenizers.tokenizer {in}/bpe.model -o {out}/t",
-        "outputs": ("t",),
-        "reads": ("sentencepiece",),
-    },
     "moments": {
         "words": "python phasor.moments {in}/chat.phasor {in}/text.txt -o {out}/m.npy "
         "--tokens 16 --phasor {bin}/phasor",
@@ -269,7 +264,6 @@ ROOM = {
     "run save": 1,
     "score": 1,
     "convert": 379,
-    "tokenizer": 101,
 }
 STOPS = {"quantize large": 300, "run arrays": 100, "convert": 200, "convert legacy": 100}
 

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 
-MODULES = ("convert", "moments", "tokenizers.tokenizer", "reference.forward", "reference.beam")
+MODULES = ("convert", "moments", "reference.forward", "reference.beam")
 ADDR_NO_RANDOMIZE = 0x0040000
 
 

@@ -116,12 +116,6 @@ def _decoded(text: Any, what: str) -> bytes:
     return token
 
 
-def is_tiktoken(data: bytes) -> bool:
-    """Whether a file begins with a token and the rank 0."""
-    first = data[:64].split(b"\n")[0].split(b" ")
-    return len(first) == 2 and first[1].strip() == b"0"
-
-
 def from_tiktoken(data: bytes, path: Path) -> bytes:
     """The section of a file of tiktoken. TokenizerError names the line."""
     if path.stem not in ENCODINGS:

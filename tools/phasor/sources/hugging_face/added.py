@@ -165,6 +165,11 @@ def read_table(path: Path) -> dict:
     return read_json(path, _JSON_BYTES) if path.exists() else {}
 
 
+def class_of(name: Any) -> str:
+    """A tokenizer's class without its endings; "" of none."""
+    return str(name or "").removesuffix("Fast").removesuffix("Tokenizer")
+
+
 def named_token(
     config: dict, name: str, text: str, vocabulary: dict[str, int], lstrip: bool = False
 ) -> dict:

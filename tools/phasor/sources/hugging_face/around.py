@@ -8,7 +8,7 @@ from typing import Any
 
 from phasor import side_files
 from phasor.errors import shown
-from phasor.sources.hugging_face.added import token_text
+from phasor.sources.hugging_face.added import class_of, token_text
 from phasor.tokenizers.json_parts import fields, member, refuse, steps
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.vocabulary import Vocabulary
@@ -189,7 +189,7 @@ def token_types(config: dict) -> dict[str, bool]:
     if names is not None:
         return {"typed": "token_type_ids" in names, "untyped_by_version": False}
     kind = config.get("tokenizer_class") or config.get("model_type") or ""
-    kind = _plain(str(kind).removesuffix("Fast").removesuffix("Tokenizer"))
+    kind = _plain(class_of(kind))
     newer = kind in map(_plain, _UNTYPED_NEWER)
     saved = "backend" in config  # by version 5
     typed = kind not in map(_plain, _UNTYPED) and not (newer and saved)
@@ -224,7 +224,7 @@ _TEMPLATE_CLASSES = {
 
 def class_template(config: dict, vocabulary: Vocabulary) -> dict:
     """What the class of the tokenizer puts in the template's place; nothing for other classes."""
-    name = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    name = class_of(config.get("tokenizer_class"))
     flags = [config.get(f"add_{token}_token") for token in ("bos", "eos")]
     newer = "backend" in config  # saved by transformers 5, whose file counts where neither is said
     if name not in _TEMPLATE_CLASSES or (newer and flags == [None, None]):

@@ -10,6 +10,7 @@ from typing import Any
 from phasor import side_files
 from phasor.errors import shown
 from phasor.sources.hugging_face.added import (
+    class_of,
     configuration,
     joined_tokens,
     named_token,
@@ -41,7 +42,7 @@ _ATTRIBUTES = words("bos eos unk sep pad cls mask")
 
 def configured(spec: dict, folder: Path, config: dict) -> dict:
     """A tokenizer.json with what transformers changes in it by the files beside it."""
-    kind = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    kind = class_of(config.get("tokenizer_class"))
     spec = dict(spec)
     normalizer = spec.get("normalizer")
     theirs = kind in _NORMALIZED or (not kind and config.get("model_type") in _NORMALIZED_TYPES)
@@ -165,8 +166,7 @@ def other_ids(path: Path) -> str | None:
     if file.suffix != ".json" or not file.is_file():
         return None
     config, own = configuration(folder), read_table(folder / "config.json")
-    kind = str(config.get("tokenizer_class") or own.get("tokenizer_class") or "")
-    kind = kind.removesuffix("Fast").removesuffix("Tokenizer")
+    kind = class_of(config.get("tokenizer_class") or own.get("tokenizer_class"))
     if kind == "PreTrained" and own.get("model_type") == "qwen2":
         kind = "Qwen2"
     known = kind in _MADE_ANEW or kind in _STEPS or kind in ("T5", "Llama")

@@ -13,6 +13,7 @@ from phasor.sources.hugging_face import tokenizer_model
 from phasor.sources.hugging_face.added import (
     USUAL,
     added_tokens,
+    class_of,
     named_token,
     read_table,
     token_text,
@@ -301,7 +302,7 @@ def from_tokenizer_model(path: Path, config: dict) -> dict:
     gemma = str(config.get("model_type")).startswith("gemma")
     usual = "GemmaTokenizer" if gemma else "LlamaTokenizer"
     config["tokenizer_class"] = config["tokenizer_class"] or usual
-    kind = config["tokenizer_class"].removesuffix("Fast").removesuffix("Tokenizer")
+    kind = class_of(config["tokenizer_class"])
     names = {
         **tokenizer_model.CLASSES[kind],
         **{name: text for name in USUAL if (text := token_text(config, name)) is not None},

@@ -209,7 +209,7 @@ def place(
     """Puts the languages that were asked for where the tokenizer's class has them."""
     flags = [(f, n) for f, n in zip(("--source-lang", "--target-lang"), languages) if n]
     ids = {flag: language(flag, name, codes) for flag, name in flags}
-    name = kind.removesuffix("Fast").removesuffix("Tokenizer")
+    name = added.class_of(kind)
     if not ids:
         return
     if name not in _PLACES:
@@ -238,7 +238,7 @@ def _class(folder: Path) -> str:
     name = configuration(folder).get("tokenizer_class")
     if not name and (folder / "config.json").is_file():
         name = read_json(folder / "config.json").get("tokenizer_class")
-    return str(name or "").removesuffix("Fast").removesuffix("Tokenizer")
+    return added.class_of(name)
 
 
 def kind_of(folder: Path) -> str:
