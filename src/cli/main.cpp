@@ -9,7 +9,6 @@ namespace cli {
 
 #define PHASOR_POINTER(name) &name##_command,
 const Command* const kCommands[] = {PHASOR_COMMANDS(PHASOR_POINTER) nullptr};
-#undef PHASOR_POINTER
 
 namespace {
 

@@ -150,8 +150,8 @@ phasor_tensor output_matrix(const Engine& e) {
   int rank = 0;
   each_matrix(e, [&](const phasor_tensor& matrix) {
     if (matrix.role != 1) return;
-    const uint32_t of = matrix.stack;  // docs/format.md
-    const int is = of == 5 ? 3 : of == 3 ? 2 : of == 1 ? 1 : 0;
+    const uint32_t of = matrix.stack;
+    const int is = of == kOutput ? 3 : of == kTarget ? 2 : of == kSource ? 1 : 0;
     if (is > rank) best = matrix, rank = is;
   });
   return best;
@@ -268,16 +268,23 @@ string milliseconds(double seconds) {
   return seconds < 0 ? "not told" : format("%.2f ms", seconds * 1e3);
 }
 
+// Bytes and operations a second, and their shares of what the machine can do.
+struct Rates {
+  Rates(const Phase& phase, const Report& r)
+      : bytes(rate(phase.bytes, phase.seconds)),
+        operations(rate(2 * phase.macs, phase.seconds)),
+        bandwidth(share(bytes, r.machine.back().bandwidth)),
+        peak(share(operations, r.int8 ? r.machine.back().int8 : r.machine.back().f32)) {}
+  double bytes, operations, bandwidth, peak;
+};
+
 string phase_line(const Phase& phase, const Report& r) {
-  const Machine& machine = r.machine.back();
-  const double bytes = rate(phase.bytes, phase.seconds),
-               operations = rate(2 * phase.macs, phase.seconds);
+  const Rates is(phase, r);
   return format(
              "%-8s %6u tokens %10.3f ms %9.0f tokens/s %8.2f GB/s (%3.0f %%) %9.1f GOP/s "
              "(%3.0f %%)",
              phase.name, phase.tokens, phase.seconds * 1e3, rate(phase.tokens, phase.seconds),
-             bytes * 1e-9, 100 * share(bytes, machine.bandwidth), operations * 1e-9,
-             100 * share(operations, r.int8 ? machine.int8 : machine.f32)) +
+             is.bytes * 1e-9, 100 * is.bandwidth, is.operations * 1e-9, 100 * is.peak) +
          (r.joules ? format("  %.4g J/token\n", phase.joules / phase.tokens)
                    : "  joules: not told\n");
 }
@@ -314,7 +321,6 @@ void print_text(const Engine& e, const Report& r) {
 }
 
 void print_json(const Engine& e, const Report& r, const BenchOptions& o) {
-  const Machine& machine = r.machine.back();
   constexpr const char* kNames[kPhases] = {"encode", "prefill", "decode", "beam"};
   Json json;
   json.open('{')
@@ -329,15 +335,14 @@ void print_json(const Engine& e, const Report& r, const BenchOptions& o) {
     const auto add = [&](const char* what, double value) {
       json.add((name + what).c_str(), value);
     };
-    const double bytes = rate(phase.bytes, phase.seconds),
-                 operations = rate(2 * phase.macs, phase.seconds);
+    const Rates is(phase, r);
     json.add(k == kEncode ? "source_tokens" : (name + "_tokens").c_str(), phase.tokens);
     add("_seconds", phase.seconds);
     add("_tokens_per_second", rate(phase.tokens, phase.seconds));
-    add("_bytes_per_second", bytes);
-    add("_bandwidth_share", share(bytes, machine.bandwidth));
-    add("_operations_per_second", operations);
-    add("_peak_share", share(operations, r.int8 ? machine.int8 : machine.f32));
+    add("_bytes_per_second", is.bytes);
+    add("_bandwidth_share", is.bandwidth);
+    add("_operations_per_second", is.operations);
+    add("_peak_share", is.peak);
     if (r.joules) add("_joules", phase.joules);
   }
   if (e.limits.beams != 0) json.add("beams", e.limits.beams);

@@ -140,8 +140,7 @@ class ZeroShot final : public Encoder {
       return *why = no_room(ids.size(), e_.limits.source, "--source"), false;
     phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
     if (e_.stack == PHASOR_ENCODER) item.segments = segments.data();
-    return e_.done(phasor_encode(e_.session, &item, 1, &e_.error), why) &&
-           e_.done(phasor_sequence_status(e_.session, 0), why) && classes(0, ids, why);
+    return e_.encode(item, why) && classes(0, ids, why);
   }
 
   // A softmax of entailment over the labels; of a label alone, or with --multi-label, against

@@ -23,6 +23,5 @@ namespace cli {
 
 #define PHASOR_DECLARE(name) extern const Command name##_command;
 PHASOR_COMMANDS(PHASOR_DECLARE)
-#undef PHASOR_DECLARE
 
 }  // namespace cli

@@ -132,17 +132,14 @@ class Late final : public Ranking {
     item.ids = text->ids.data();
     item.count = count_of(text->ids);
     const auto take = [this](uint32_t, vector<double>& unit) { vectors_.push_back(unit); };
-    return e_.done(phasor_encode(e_.session, &item, 1, &e_.error), why) &&
-           e_.done(phasor_sequence_status(e_.session, 0), why) &&
-           each_vector(0, item.count, why, take);
+    return e_.encode(item, why) && each_vector(0, item.count, why, take);
   }
 
   bool answer(uint32_t sequence, const Text& text, string* why) override {
     constexpr double kNone = -std::numeric_limits<double>::infinity();
     vector<double> best(vectors_.size(), kNone);
     const auto take = [&](uint32_t place, const vector<double>& unit) {
-      const uint32_t* const end = skipped_ + skipped_count_;
-      if (std::find(skipped_, end, text.ids[place]) != end) return;
+      if (has(skipped_, skipped_count_, text.ids[place])) return;
       for (size_t i = 0; i < vectors_.size(); ++i) {
         double product = 0;
         for (uint32_t k = 0; k < output_.width; ++k) product += vectors_[i][k] * unit[k];

@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 int Runner::run() {
   if (const int wrong = check_generation(o)) return wrong;
   if (const int wrong = check_beams(o)) return wrong;
-  if (const int wrong = check_alignment(o)) return wrong;
+  if (const int wrong = aligner.check_flags()) return wrong;
   if (const int wrong = check_batch()) return wrong;
   if (const char* needs = first_given(o.shortlist_first, o.shortlist_best);
       needs != nullptr && o.shortlist == nullptr)
@@ -70,7 +70,7 @@ int Runner::check_options() const {
       (flag != nullptr || o.split != 0) && !e.has_source())
     return usage_error("%s: for an encoder-decoder; this model is a decoder",
                        o.split != 0 ? o.split.given : flag);
-  if (o.shortlist != nullptr && (e.source.has_tokenizer == 0 || e.target.has_tokenizer == 0))
+  if (o.shortlist != nullptr && (!e.source.has_tokenizer || !e.target.has_tokenizer))
     return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
   if (o.source != 0 && !e.has_source())
     return usage_error("--source: this model is a decoder and has no source");

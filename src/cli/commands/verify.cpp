@@ -39,12 +39,13 @@ const char* hash_note(const Outcome& o) {
 
 void print_text(uint32_t index, const Outcome& o) {
   const phasor_vector_result& r = o.result;
-  output(format(
-      "vector %u: %u source and %u target tokens: %s; worst logit %.2e of the range at "
-      "position %u, worst residual %.2e in %s layer %u; hash %s, %s\n",
-      index, o.vector.source_count, o.vector.target_count, phasor_status_name(o.status),
-      r.worst_logit, r.worst_position, r.worst_residual, r.worst_stack == 2 ? "encoder" : "decoder",
-      r.worst_layer, o.hash.c_str(), hash_note(o)));
+  output(
+      format("vector %u: %u source and %u target tokens: %s; worst logit %.2e of the range at "
+             "position %u, worst residual %.2e in %s layer %u; hash %s, %s\n",
+             index, o.vector.source_count, o.vector.target_count, phasor_status_name(o.status),
+             r.worst_logit, r.worst_position, r.worst_residual,
+             r.worst_stack == kEncoder ? "encoder" : "decoder", r.worst_layer, o.hash.c_str(),
+             hash_note(o)));
 }
 
 void add_json(Json* json, const Outcome& o) {

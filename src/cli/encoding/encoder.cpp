@@ -63,11 +63,8 @@ bool Encoder::decodes() const {
 
 bool Encoder::classes(uint32_t sequence, const TokenIds& ids, string* why) {
   if (!decodes()) return rows(sequence, 0, 1, why);
-  const uint32_t* const ends = e_.source.end;
   size_t last = ids.size();
-  while (last != 0 &&
-         std::find(ends, ends + e_.source.end_count, ids[last - 1]) == ends + e_.source.end_count)
-    --last;
+  while (last != 0 && !has(e_.source.end, e_.source.end_count, ids[last - 1])) --last;
   if (last == 0) return *why = "no end token, at which the classes are read", false;
   TokenIds read{e_.start_id()};
   read.insert(read.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(last - 1));
@@ -119,9 +116,8 @@ bool Encoder::find_prompt() {
   if (tab_ != string::npos) return true;
   if (o_.prompt_text != nullptr) return prompt_ = o_.prompt_text, true;
   string why;
-  if (cli::find_prompt(e_.model, o_.prompt, &prompt_, &why)) return true;
-  data_error("%s: %s", e_.path, why.c_str());
-  return false;
+  return cli::find_prompt(e_.model, o_.prompt, &prompt_, &why) ||
+         (data_error("%s: %s", e_.path, why.c_str()), false);
 }
 
 void Encoder::find_template() {

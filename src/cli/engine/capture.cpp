@@ -6,8 +6,6 @@
 namespace cli {
 namespace {
 
-constexpr uint32_t kEncoderStack = 2, kDecoderStack = 4;  // as phasor_view has them
-
 // Room for planes of rows of values; false where their number is more than memory can have.
 bool make_room(vector<float>* values, uint64_t planes, uint64_t rows, uint64_t width) {
   const uint64_t plane = rows * width, most = SIZE_MAX / sizeof(float) / 2;  // each is below 2^32
@@ -50,7 +48,7 @@ bool Capture::wanted() const {
 void Capture::begin(const Engine& e, uint32_t kind, uint32_t queries, uint32_t keys) {
   const bool cross = kind == PHASOR_SEE_CROSS_ATTENTION;
   attention_kind_ = kind;
-  attention_stack_ = e.has_target() ? kDecoderStack : kEncoderStack;
+  attention_stack_ = e.has_target() ? kDecoder : kEncoder;
   queries_ = queries;
   keys_ = keys;
   if (attention_.is_open()) weights_.resize((e.has_target() ? e.target : e.source).layers);
@@ -72,7 +70,7 @@ void Capture::see(void* self, const phasor_view* view) {
 }
 
 void Capture::keep_rows(const phasor_view& view) {
-  Stack& stack = view.stack == kEncoderStack ? encoder_ : decoder_;
+  Stack& stack = view.stack == kEncoder ? encoder_ : decoder_;
   if (stack.values.empty()) return;
   const size_t plane = view.what == PHASOR_SEE_EMBEDDING ? 0
                        : view.what == PHASOR_SEE_FINAL   ? stack.layers + 1

@@ -184,6 +184,11 @@ phasor_status Engine::encode(const TokenIds& ids) const {
   return phasor_encode(session, &item, 1, &error);
 }
 
+bool Engine::encode(const phasor_item& item, string* why) const {
+  return done(phasor_encode(session, &item, 1, &error), why) &&
+         done(phasor_sequence_status(session, 0), why);
+}
+
 phasor_status Engine::step(const uint32_t* ids, size_t count, uint32_t logits) const {
   const phasor_item item = item_of(ids, count, logits);
   return phasor_step(session, &item, 1, &error);

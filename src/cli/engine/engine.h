@@ -104,6 +104,7 @@ class Engine {
   uint32_t source_count(const TokenIds& ids) const;
   // sequence 0
   phasor_status encode(const TokenIds& ids) const;
+  bool encode(const phasor_item& item, string* why) const;
   phasor_status step(const uint32_t* ids, size_t count, uint32_t logits) const;
 
   const char* path = nullptr;
@@ -135,6 +136,9 @@ class Engine {
   Block model_block_, arena_;
   Pool pool_;
 };
+
+// Where a tensor or a residual belongs, as the file numbers it (docs/format.md).
+enum Place : uint32_t { kTable, kSource, kEncoder, kTarget, kDecoder, kOutput };
 
 // positions, of a model that allows more: the arena should not surprise
 constexpr uint32_t kMostByDefault = 2048;

@@ -26,17 +26,16 @@ bool parse_heads(const char* text, vector<pair<uint32_t, uint32_t>>* heads) {
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 }  // namespace
 
-int check_alignment(const RunOptions& o) {
-  vector<pair<uint32_t, uint32_t>> heads;
-  if (!o.align.given)
-    return o.align_heads != nullptr ? usage_error("--align-heads: needs --align") : 0;
-  if (o.align_heads != nullptr && !parse_heads(o.align_heads, &heads))
+int Aligner::check_flags() {
+  const char* const heads = o_.align_heads;
+  if (!wanted()) return heads != nullptr ? usage_error("--align-heads: needs --align") : 0;
+  if (heads != nullptr && !parse_heads(heads, &heads_))
     return usage_error(
-        "--align-heads %s: expected layer:head pairs separated by commas, such as 2:0,2:3",
-        o.align_heads.value);
-  const char* flag = o.arrays() ? kArrays : o.split.given;
+        "--align-heads %s: expected layer:head pairs separated by commas, such as 2:0,2:3", heads);
+  const char* flag = o_.arrays() ? kArrays : o_.split.given;
   return flag != nullptr ? usage_error("%s: does not go with --align", flag) : 0;
 }
 
@@ -44,11 +43,10 @@ int Aligner::check() {
   if (!wanted()) return 0;
   if (e_.stack != PHASOR_ENCODER_DECODER)
     return usage_error("--align: for an encoder-decoder; this model is a decoder");
-  if (o_.align == 0 && (e_.source.has_tokenizer == 0 || e_.target.has_tokenizer == 0))
+  if (o_.align == 0 && (!e_.source.has_tokenizer || !e_.target.has_tokenizer))
     return usage_error(
         "--align: words need a tokenizer for source and target, the model has none; expected "
         "--align=pieces");
-  if (o_.align_heads != nullptr) (void)parse_heads(o_.align_heads, &heads_);
   sort_unique(&heads_);
   // pairs (kind, weights) of the decoder's layers
   const vector<uint32_t> layers = numbers_of(e_, "decoder.layers");
@@ -86,13 +84,10 @@ void Aligner::add(const phasor_view& view) {
 bool Aligner::is_special(uint32_t side, uint32_t id) const {
   const phasor_side& s = e_.side_of(side);
   const uint32_t ids[] = {s.pad, s.start, s.decoder_start};
-  const auto in = [id](const uint32_t* list, uint32_t count) {
-    return std::find(list, list + count, id) != list + count;
-  };
-  if (in(ids, 3) || in(s.end, s.end_count) || in(s.prefix, s.prefix_count) ||
-      in(s.suffix, s.suffix_count))
+  if (has(ids, 3, id) || has(s.end, s.end_count, id) || has(s.prefix, s.prefix_count, id) ||
+      has(s.suffix, s.suffix_count, id))
     return true;
-  if (s.has_tokenizer == 0) return false;
+  if (!s.has_tokenizer) return false;
   return text_of(e_, side, {id}).empty() &&
          piece_text(e_, side, id) != "\xE2\x96\x81";  // a space at the start
 }

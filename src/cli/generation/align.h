@@ -9,14 +9,12 @@
 
 namespace cli {
 
-// 0, or 2 when a line on standard error says what is wrong with --align-heads, or does not go with
-// --align.
-int check_alignment(const RunOptions& options);
-
 class Aligner {
  public:
   Aligner(const Engine& engine, const RunOptions& options) : e_(engine), o_(options) {}
   bool wanted() const { return o_.align.given != nullptr; }
+  // 0, or 2 when a line on standard error says which flags are wrong, or do not go with --align.
+  int check_flags();
   // 0 where the model has what is asked for; else the exit status, after a line.
   int check();
   // Of all outputs of `source`: their pairs, and the words or pieces that they count. Uses

@@ -92,7 +92,7 @@ vector<Output> Beams::outputs(const phasor_hypothesis* found, size_t count, cons
 
 // In a search a stop string ends behind the text of the first `forced` tokens.
 string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const {
-  if (e_.target.has_tokenizer == 0) return string();
+  if (!e_.target.has_tokenizer) return string();
   Detokenizer text(e_, PHASOR_TARGET);
   string out;
   size_t before = 0;

@@ -59,7 +59,7 @@ class InTurn {
 
   // Tokens or text are printed as they come.
   bool streams() const { return !r_.o.json && !r_.beams.wanted() && r_.o.samples == 0; }
-  bool by_id() const { return r_.e.target.has_tokenizer == 0 || r_.o.print_ids; }
+  bool by_id() const { return !r_.e.target.has_tokenizer || r_.o.print_ids; }
 
   // The line, or its sentences one after the other.
   bool generate(Line* line) {

@@ -121,7 +121,7 @@ bool generate_options(const SamplingOptions& o, const Engine& e, TokenIds* end,
   }
   if (o.forced_last.given)
     out->forced_last = o.forced_last.values.empty() ? nullptr : o.forced_last.values.data();
-  if (o.stop.given && e.target.has_tokenizer == 0)
+  if (o.stop.given && !e.target.has_tokenizer)
     return data_error("%s: the model has no tokenizer for its output", o.stop.given), false;
   if (!end_at_special(o, e, end)) return false;
   end->insert(end->end(), o.end.values.begin(), o.end.values.end());

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -142,13 +143,7 @@ void progress(const string& text) {
   (void)write_all(STDERR_FILENO, line.data(), line.size());
 }
 
-void say(const string& text) {
-  progress("");
-  const string line = "phasor: " + text + "\n";
-  (void)write_all(STDERR_FILENO, line.data(), line.size());
-}
-
-string format_list(const char* pattern, va_list arguments) {
+static string format_list(const char* pattern, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   const int length = vsnprintf(nullptr, 0, pattern, arguments);
@@ -158,10 +153,16 @@ string format_list(const char* pattern, va_list arguments) {
   return out;
 }
 
+static void say(const char* pattern, va_list arguments) {
+  progress("");
+  const string line = "phasor: " + one_line(format_list(pattern, arguments)) + "\n";
+  (void)write_all(STDERR_FILENO, line.data(), line.size());
+}
+
 int usage_error(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  say(one_line(format_list(pattern, arguments)));
+  say(pattern, arguments);
   va_end(arguments);
   return 2;
 }
@@ -169,7 +170,7 @@ int usage_error(const char* pattern, ...) {
 int data_error(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  say(one_line(format_list(pattern, arguments)));
+  say(pattern, arguments);
   va_end(arguments);
   return 1;
 }
@@ -177,7 +178,7 @@ int data_error(const char* pattern, ...) {
 void note(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  say(one_line(format_list(pattern, arguments)));
+  say(pattern, arguments);
   va_end(arguments);
 }
 

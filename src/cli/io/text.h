@@ -1,7 +1,6 @@
 // cli: text in and out: UTF-8, lines of standard input in bounded memory, standard output whose
 // errors are seen.
 #pragma once
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "../host/system.h"
@@ -14,6 +13,11 @@ using TokenIds = vector<uint32_t>;
 template <class List>
 uint32_t count_of(const List& list) {
   return uint32_t(list.size());
+}
+
+// Whether an id is in a list.
+inline bool has(const uint32_t* ids, size_t count, uint32_t id) {
+  return std::find(ids, ids + count, id) != ids + count;
 }
 
 // In order, each once.
@@ -62,11 +66,8 @@ int stream(const string& text);
 bool output_close();  // last of all
 bool output_failed();
 
-// "phasor: TEXT" on standard error, in one piece.
-void say(const string& text);
-
-// The same as printf does it, and as one line. Returns 2 (the command line is wrong), 1 (the model
-// or the data is bad) or nothing.
+// "phasor: " and what printf makes of it, as one line on standard error, in one piece. Returns 2
+// (the command line is wrong), 1 (the model or the data is bad) or nothing.
 __attribute__((format(printf, 1, 2))) int usage_error(const char* pattern, ...);
 __attribute__((format(printf, 1, 2))) int data_error(const char* pattern, ...);
 __attribute__((format(printf, 1, 2))) void note(const char* pattern, ...);
@@ -78,7 +79,6 @@ void progress(const string& text);
 
 // As printf does it.
 string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
-string format_list(const char* pattern, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 // The text as one line: what is no character of one stands as \x1b.
 string one_line(const string& text);

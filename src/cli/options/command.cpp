@@ -38,11 +38,12 @@ int parse(const Command& c, const FlagGroups& groups, CommandLine* line, int arg
     const string name(word, equals != nullptr ? equals : word + strlen(word));
     Flag* f = name == line->help.name ? &line->help : find(groups, name);
     if (f == nullptr) return unknown(c, name.c_str());
-    if (!f->has_value() && equals != nullptr)
+    if (f->takes[0] == 0 && equals != nullptr)
       return usage_error("%s: expected no value", name.c_str());
     const char* value = equals != nullptr ? equals + 1 : nullptr;
-    if (f->needs_value() && value == nullptr && ++i < argc) value = argv[i];
-    if (f->needs_value() && value == nullptr)
+    const bool wanted = f->takes[0] != 0 && f->takes[0] != '[';
+    if (wanted && value == nullptr && ++i < argc) value = argv[i];
+    if (wanted && value == nullptr)
       return usage_error("%s: expected a value, %s", name.c_str(), f->takes);
     f->given = f->name.c_str();
     if (const int status = f->set(value)) return status;

@@ -16,8 +16,6 @@ struct Flag {
   // Takes a value, NULL where there is none, when `given` is set. 0, or 2 after a line on standard
   // error.
   virtual int set(const char*) { return 0; }
-  bool has_value() const { return takes[0] != 0; }
-  bool needs_value() const { return has_value() && takes[0] != '['; }
 
   const char* spec;
   const char* help;
