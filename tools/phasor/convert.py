@@ -1,7 +1,7 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
     convert.py SOURCE -o model.phasor
-               [--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k|q8r-auto] [--output-type TYPE]
+               [--type TYPE] [--output-type TYPE]
                [--describe FILE.toml] [--tokenizer FILE|none|bytes]… [--expect FILE.npz]
 
 SOURCE is one of

@@ -6,13 +6,14 @@
 #include "../engine/engine.h"
 #include "../io/npy.h"
 #include "commands.h"
+#include "types.h"
 
 namespace cli {
 namespace {
 
 struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
-  Choice type{"--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k", "of the matrices"};
-  Choice output_type{"--output-type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k",
+  Choice type{"--type " TYPE_CHOICES, "of the matrices"};
+  Choice output_type{"--output-type " TYPE_CHOICES,
                      "of the embeddings and the output's matrix (as --type)"};
   InputFile moments{"--moments FILE.npy",
                     "q8 and q4: how much each input counts (tools/moments.py)"};

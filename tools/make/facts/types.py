@@ -164,6 +164,12 @@ def _page(rows: list[dict[str, Any]]) -> Region:
     return Region("docs/format.md", "types", page_table(head, cells))
 
 
+def _choices(rows: list[dict[str, Any]]) -> File:
+    names = "|".join(row["name"] for row in rows if row["matrix"])
+    body = f'#pragma once\n\n#define TYPE_CHOICES "{names}"\n'
+    return source("src/cli/commands/types.h", FROM, body, "What --type takes.")
+
+
 def outputs(_: Path) -> list[File | Region]:
     rows = types()
-    return [_header(rows), _python(rows), _page(rows)]
+    return [_header(rows), _choices(rows), _python(rows), _page(rows)]
