@@ -1,9 +1,8 @@
 """What tensors a descriptor asks for: key, layout, shape and parts of each, in the order of the
 file (docs/format.md).
 
-ROLES is the one table of roles in Python, row for row that of docs/format.md and of
-src/format/tensors.cpp: a test compares the three. The converter's families fill it, the reference
-reads by it.
+ROLES are the rows of src/facts/roles.toml, of which the engine's table and the page's are made too.
+The converter's families fill it, the reference reads by it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from functools import lru_cache
 from typing import Any, Iterator, NamedTuple
 
 from phasor.format import descriptor as D
-from phasor.format.layout import F32, F64, LANES, PANEL16, ROWS, VECTOR, panels_of
+from phasor.format.layout import F32, LANES, PANEL16, VECTOR, panels_of
+from phasor.format.roles import *
 
 KINDS, SOURCE, ENCODER, TARGET, DECODER, OUTPUT = 0, 1, 2, 3, 4, 5  # stacks of tensors
 STACK_NAMES = ("kind", "source", "encoder", "target", "decoder", "output")
@@ -31,110 +31,11 @@ class Role(NamedTuple):
     rows: str  # true rows, of each part of a fused layer
     cols: str
     when: str  # a model has it where this is true; empty: always
-    matrix: bool = False  # takes the type that the user asked for; otherwise `type`
-    type: int = F32
+    matrix: bool  # takes the type that the user asked for; otherwise `type`
+    type: int
 
 
-ROLES: list[Role] = []
-
-
-def _row(*values: Any) -> int:
-    """Adds a row, and returns its number."""
-    ROLES.append(Role(*values))
-    return ROLES[-1].number
-
-
-def _vector(stacks, number, name, rows, when="", kind=F32) -> int:
-    return _row(stacks, number, name, (VECTOR,), rows, "1", when, False, kind)
-
-
-def _table(stacks, number, name, rows, cols, when) -> int:
-    return _row(stacks, number, name, (ROWS,), rows, cols, when)
-
-
-def _both(when: str, bias: str) -> str:
-    return f"{when} and {bias}" if when else bias
-
-
-def _linear(stacks, number, name, rows, cols, when, bias) -> int:
-    """A weight, and its bias behind it where `bias` is true."""
-    _row(stacks, number, f"{name} weight", (PANEL16,), rows, cols, when, True)
-    return _vector(stacks, number + 1, f"{name} bias", rows, _both(when, bias)) - 1
-
-
-def _norm(stacks, number, name, rows, when, bias) -> int:
-    _vector(stacks, number, f"{name} weight", rows, when)
-    return _vector(stacks, number + 1, f"{name} bias", rows, _both(when, bias)) - 1
-
-
-_KIND, _INPUT, _BLOCK, _CROSS, _OUT = (
-    (KINDS,),
-    (SOURCE, TARGET),
-    (ENCODER, DECODER),
-    (DECODER,),
-    (OUTPUT,),
-)
-# fmt: off
-ROTARY = _vector(_KIND, 1, "rotary inv_freq", "rotary_width // 2", "rotary_width", F64)
-T5_BIAS = _table(_KIND, 2, "T5 bias", "heads", "entries", "position == 6")
-ALIBI = _vector(_KIND, 3, "ALiBi slopes", "heads", "position == 7")
-
-EMBEDDING = _row(_INPUT, 1, "embedding", (ROWS, PANEL16), "vocabulary", "embedding_width",
-    "not embedding_shared", True)
-POSITIONS = _table(_INPUT, 2, "positions", "max_positions", "inner", "position == 1")
-SEGMENTS = _table(_INPUT, 3, "segments", "segments", "inner", "segments")
-EMBEDDING_NORM = _norm(_INPUT, 4, "embedding norm", "inner", "embedding_norm",
-    "embedding_norm == 1")
-PROJECTION = _linear(_INPUT, 6, "embedding projection", "width", "embedding_width",
-    "embedding_width != width", "projection_bias")
-SINUSOID = _vector(_INPUT, 8, "sinusoid inv_freq", "inner // 2", "position in (2, 3)", F64)
-
-ATTENTION_BEFORE = _norm(_BLOCK, 0x10, "norm before attention,", "width",
-    "norms_before and attention_norm", "norm_biases")
-QKV = _linear(_BLOCK, 0x20, "q,k,v", "(q, kv) if separate_v else (q, kv, kv)", "width", "",
-    "attention_biases & (3 if separate_v else 7)")
-QKV_SCALE = _vector(_BLOCK, 0x22, "scale of the input of q,k,v", "width", "input_scales & 1")
-V = _linear(_BLOCK, 0x24, "v", "kv", "width", "separate_v", "attention_biases & 4")
-RELATIVE_KEYS = _table(_BLOCK, 0x30, "relative keys", "q if position == 9 else head_width",
-    "entries", "position in (1, 2, 3, 8, 9)")
-RELATIVE_VALUES = _table(_BLOCK, 0x31, "relative values", "entries", "head_width", "position == 3")
-RELATIVE_QUERIES = _table(_BLOCK, 0x32, "relative queries", "q", "entries", "position == 9")
-Q_NORM = _norm(_BLOCK, 0x38, "q norm", "q if qk_norm_over else head_width", "qk_norm",
-    "qk_norm == 1")
-K_NORM = _norm(_BLOCK, 0x3A, "k norm", "kv if qk_norm_over else head_width", "qk_norm",
-    "qk_norm == 1")
-SCORE = _vector(_BLOCK, 0x3C, "v of the additive score", "q", "score == 1")
-ATTENTION_OUT = _linear(_BLOCK, 0x40, "attention out", "width", "q", "", "attention_biases & 8")
-ATTENTION_AFTER = _norm(_BLOCK, 0x48, "norm after attention,", "width", "norms_after",
-    "norm_biases")
-CROSS_BEFORE = _norm(_CROSS, 0x50, "norm before cross-attention,", "width",
-    "cross and norms_before", "norm_biases")
-CROSS_Q = _linear(_CROSS, 0x58, "cross q", "cross_q", "width", "cross", "cross_biases & 1")
-CROSS_KV = _linear(_CROSS, 0x60, "cross k,v", "cross_kv, cross_kv", "cross_width", "cross",
-    "cross_biases & 6")
-CROSS_SCORE = _vector(_CROSS, 0x64, "v of the additive cross score", "cross_q",
-    "cross and cross_score == 1")
-CROSS_OUT = _linear(_CROSS, 0x68, "cross out", "width", "cross_q", "cross", "cross_biases & 8")
-CROSS_AFTER = _norm(_CROSS, 0x70, "norm after cross-attention,", "width", "cross and norms_after",
-    "norm_biases")
-FFN_BEFORE = _norm(_BLOCK, 0x80, "norm before feed-forward,", "width",
-    "norms_before and parallel != 1", "norm_biases")
-FFN_IN = _linear(_BLOCK, 0x88, "feed-forward in", "(hidden, hidden) if gated else hidden", "width",
-    "", "ffn_biases & 1")
-FFN_SCALE = _vector(_BLOCK, 0x8A, "scale of the input of the feed-forward", "width",
-    "input_scales & 2")
-XIELU = _vector(_BLOCK, 0x8C, "numbers of xIELU", "4", "activation == 7")
-FFN_OUT = _linear(_BLOCK, 0x90, "feed-forward out", "width", "hidden", "", "ffn_biases & 2")
-FFN_AFTER = _norm(_BLOCK, 0x98, "norm after feed-forward,", "width", "norms_after", "norm_biases")
-FINAL_NORM = _norm(_BLOCK, 0xF0, "final norm", "width", "final_norm", "final_norm == 1")
-
-OUTPUT_WEIGHT = _row(_OUT, 1, "output weight", (PANEL16,), "rows", "inputs",
-    "output == 1 and tied == 0", True)
-_vector(_OUT, 2, "output bias", "rows", "output == 1 and bias")
-HEAD = _linear(_OUT, 3, "head", "head_width", "width", "head_width", "head_bias")
-HEAD_NORM = _norm(_OUT, 5, "head norm", "inputs", "head_norm", "head_norm == 1")
-CLASSIFIER = _linear(_OUT, 7, "classifier", "rows", "inputs", "output == 4", "bias")
-# fmt: on
+ROLES = [Role(*row) for row in ROLE_ROWS]
 INPUT_SCALES = {QKV: QKV_SCALE, V: QKV_SCALE, FFN_IN: FFN_SCALE}  # of a block's matrices
 
 
