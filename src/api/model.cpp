@@ -13,6 +13,8 @@ static_assert(build_words_are_known(kActivationWords + kTypeWords + pieces::kBui
 
 namespace {
 
+#include "statuses.inc"
+
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 constexpr uintptr_t kFileAlign = 16;
 #else
@@ -104,12 +106,8 @@ uint32_t phasor_numerics(void) { return kNumerics; }
 uint32_t phasor_format_max(void) { return kFormatVersion; }
 
 const char* phasor_status_name(phasor_status status) {
-  constexpr const char* kNames[] = {"ok",        "bad file",   "bad checksum", "unsupported",
-                                    "too large", "no memory",  "bad limits",   "bad input",
-                                    "full",      "not finite", "stopped",      "bad arithmetic",
-                                    "bad state", "mismatch"};
   const auto i = static_cast<uint32_t>(status);
-  return i < sizeof kNames / sizeof *kNames ? kNames[i] : "unknown status";
+  return i < sizeof kStatusNames / sizeof *kStatusNames ? kStatusNames[i] : "unknown status";
 }
 
 // ------------------------------------------------------------------ the model

@@ -196,7 +196,7 @@ def _converter(facts: dict) -> File:
     for section in STACKS:
         for key, role in facts[section].items():
             body += f"{key} = {_hex(STACKS[section], role['number'])}\n"
-    body += "\n# Stacks, number, name, layouts, rows, columns, when, whether it is a matrix, type.\n"
+    body += "\n# Stacks, number, name, layouts, rows, columns, when, whether a matrix, type.\n"
     body += "ROLE_ROWS = (\n"
     for row in every(facts):
         layouts = ", ".join(layout.upper() for layout in row.layouts)

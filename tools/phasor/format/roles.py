@@ -43,7 +43,7 @@ HEAD = 3
 HEAD_NORM = 5
 CLASSIFIER = 7
 
-# Stacks, number, name, layouts, rows, columns, when, whether it is a matrix, type.
+# Stacks, number, name, layouts, rows, columns, when, whether a matrix, type.
 ROLE_ROWS = (
     ((0,), 1, "rotary inv_freq", (VECTOR,), "rotary_width // 2", "1", "rotary_width", False, F64),
     ((0,), 2, "T5 bias", (ROWS,), "heads", "entries", "position == 6", False, F32),
