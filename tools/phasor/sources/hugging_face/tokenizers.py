@@ -37,6 +37,7 @@ from phasor.tokenizers.section import contradiction
 from phasor.values import words
 
 _MOST_TOKENS = 5  # in a message
+_MOST_LENGTH = 1 << 24  # of a text; what says more says nothing
 # Files that a tokenizer is in, the first that is there; transformers' older ones have no
 # tokenizer.json.
 _TOKENIZER_FILES = words("""
@@ -286,6 +287,7 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
     )
     if source.model.descriptor["model"]["stack"] == D.ENCODER:
         around.check_cut(info)
+        _describe_length(source, info)
     if source.family.stack == D.DECODER:
         _describe_text(source, side, info, section)
         return
@@ -303,6 +305,15 @@ def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
         side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
     if side["pair_segment"] >= segments:
         side["pair_segment"] = 0  # the model has no token types to tell two texts apart
+
+
+def _describe_length(source: Directory, info: dict[str, Any]) -> None:
+    """Of a model with classes, what the pipeline cuts a text to, where the model takes more."""
+    d, longest = source.model.descriptor, info["max_length"]
+    most = D.longest(d, "encoder") or _MOST_LENGTH
+    classes = d["output"]["output"] == D.CLASSES and source.late is None
+    if classes and not d["source"]["longest_text"] and longest and 0 < longest < most:
+        d["source"]["longest_text"] = longest
 
 
 def _describe_late(source: Directory, info: dict[str, Any]) -> None:
