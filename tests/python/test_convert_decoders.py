@@ -1241,7 +1241,11 @@ def test_an_adapter_that_is_not_understood(llama, adapter, capsys, name, value):
             "expected lora_A and lora_B",
         ),
         ("base_model.model.score.weight", (2, WIDTH), "has no score.weight"),
-        ("base_model.model.lm_head.weight", (2, WIDTH), "expected (29, 12)"),
+        (
+            "base_model.model.lm_head.weight",
+            (2, WIDTH),
+            f"model.embed_tokens.weight has {ROWS} rows and lm_head.weight 2: the adapter was",
+        ),
     ],
 )
 def test_a_tensor_of_an_adapter_that_has_no_place(llama, adapter, capsys, name, shape, what):
@@ -1297,7 +1301,8 @@ def test_an_adapter_that_is_not_there(llama, tmp_path, adapter, capsys):
     )
 
 
-def test_an_embedding_that_is_the_output_too(llama, adapter, capsys):
+def test_an_embedding_that_is_the_output_too(llama, adapter):
+    """The adapter changes one of two tied matrices: the file has both."""
     llama.config["tie_word_embeddings"] = True
     del llama.arrays["lm_head.weight"]
     at = "base_model.model.model.embed_tokens.lora_embedding_"
@@ -1305,6 +1310,10 @@ def test_an_embedding_that_is_the_output_too(llama, adapter, capsys):
         at + "A": np.ones((RANK, ROWS), np.float32),
         at + "B": np.ones((WIDTH, RANK), np.float32),
     }
-    assert "the embedding is the output matrix too" in llama.refused(
-        capsys, "--lora", adapter.write()
-    )
+    assert llama.descriptor()["output"]["tied"] == D.TIED_TARGET
+    embedding = llama.arrays["model.embed_tokens.weight"]
+    assert llama.descriptor("--lora", adapter.write())["output"]["tied"] == D.TIED_OWN
+    file = PhasorFile(llama.output)
+    output = file.weights(R.key_of(R.OUTPUT, 0, R.OUTPUT_WEIGHT))
+    changed = file.weights(R.key_of(R.TARGET, 0, R.EMBEDDING))
+    assert np.array_equal(output, embedding) and not np.array_equal(changed, embedding)
