@@ -10,7 +10,7 @@ families      a lineage of models is one module, found by being there: nothing i
               and its name says whose it is
 lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
-files         no module of tools/phasor has more than 500 lines, but tables of data
+files         no module of tools/phasor has more than 500 lines, but tables of data; convert.py 250
 arguments     no call in tools/phasor passes more than six arguments by their places
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
@@ -221,9 +221,7 @@ def check_rooms(_):
                 continue
             other = room_of(target)
             if in_program(room) and not in_program(other):
-                problems.append(
-                    f"{where} includes {name}: the program uses only the public header"
-                )
+                problems.append(f"{where} includes {name}: the program uses only the public header")
             elif other != "" and other != room and other not in ROOMS[room]:
                 problems.append(f"{where} includes {name}: {room or 'src/'} may not know {other}")
     return problems_to(problems, f"{count} files")
@@ -452,6 +450,7 @@ def check_functions(_):
 
 
 MOST_LINES, MOST_ARGUMENTS = 500, 6
+FRONT_DOOR = {"convert.py": 250}  # what it knows of a source goes to the source
 # Tables of data, whose rows may be calls.
 TABLES = {"format/tensors.py", "tokenizers/unicode.py"}
 
@@ -466,7 +465,9 @@ def converter_modules():
 
 def check_files(_):
     found = {name: text.count("\n") for name, text in converter_modules()}
-    problems = [f"{name} has {n} lines" for name, n in found.items() if n > MOST_LINES]
+    problems = [
+        f"{name} has {n} lines" for name, n in found.items() if n > FRONT_DOOR.get(name, MOST_LINES)
+    ]
     return problems_to(problems, f"{len(found)} modules")
 
 

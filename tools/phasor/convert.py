@@ -32,7 +32,7 @@ from phasor.conversion import convert, report
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
 from phasor.families.model import Model
-from phasor.files import check_output, read_text, replacing
+from phasor.files import check_output, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import CHAT
@@ -43,7 +43,6 @@ from phasor.sources.find import OPTIONS, SOURCES, source_of
 from phasor.sources.interface import Asked, Source
 from phasor.sources.tokenizer_files import NONE
 
-_PRINTED = Path("-")
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
@@ -73,24 +72,11 @@ def chat_section(
 
 def check_report(args: argparse.Namespace) -> None:
     """PhasorError where --report cannot be written, or is another file of this conversion."""
-    if args.report is None or args.report == _PRINTED:
+    if args.report is None or args.report == tensor_report.PRINTED:
         return
     if args.report.resolve() == args.output.resolve():
         raise PhasorError(f"--report {args.report}: is the output too: give it another name")
     check_output(args.report, *_inputs(args))
-
-
-def write_report(model: Model, path: Path | None) -> None:
-    """Every tensor of the source (tensor_report.py), on standard output or into a file."""
-    if path is None:
-        return
-    if path == _PRINTED:
-        for line in tensor_report.lines(model):
-            print(line)
-        return
-    with replacing(path) as file:
-        for line in tensor_report.lines(model):
-            file.write(f"{line}\n".encode("utf-8"))
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -219,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             model, sections = source.read(asked)
             sections |= chat_section(source, model, args.source, args.chat, args.chat_date)
             model.descriptor["model"]["converter"] += recorded(ignored)
-        write_report(model, args.report)
+        tensor_report.write(model, args.report)
         phasor = find_phasor(args.phasor)
         rounding = convert(
             model,

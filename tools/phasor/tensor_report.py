@@ -6,6 +6,7 @@ in memory at a time.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Iterator, NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ from phasor.checkpoints.tensors import SAFETENSORS
 from phasor.errors import printable
 from phasor.families.model import Model
 from phasor.families.nearest import shape_text
-from phasor.files import fits
+from phasor.files import fits, replacing
 from phasor.format import tensors as R
 
+PRINTED = Path("-")  # standard output
 COLUMNS = ("tensor", "type", "shape", "mean", "least", "most", "zero rows", "NaN", "inf", "use")
 _TYPES = {stored: name for name, stored in SAFETENSORS.items()}
 _MOST_USES = 3  # slots that one line names
@@ -125,3 +127,16 @@ def _line(name: str, kind: str, values: np.ndarray, use: str) -> str:
             printable(use, 1000),
         )
     )
+
+
+def write(model: Model, path: Path | None) -> None:
+    """The lines, on standard output or into a file."""
+    if path is None:
+        return
+    if path == PRINTED:
+        for line in lines(model):
+            print(line)
+        return
+    with replacing(path) as file:
+        for line in lines(model):
+            file.write(f"{line}\n".encode("utf-8"))
