@@ -377,6 +377,11 @@ TEST_CASE("chat: a model's conversation through the C interface") {
   limits.text_bytes = 400;
   Engine e(file, nullptr, &limits);
   CHECK(phasor_chat_available(e.model) == 1);
+  CHECK(phasor_piece_flags(e.model, PHASOR_TARGET, 2) ==  // </s>
+        (PHASOR_PIECE_ADDED | PHASOR_PIECE_SPECIAL));
+  CHECK(phasor_piece_flags(e.model, PHASOR_TARGET, 266) == 0);
+  CHECK(phasor_piece_flags(e.model, PHASOR_TARGET, 1u << 30) == 0);
+  CHECK(phasor_piece_flags(e.model, PHASOR_SOURCE, 2) == 0);
   const phasor_chat_message talk[] = {say("system", "Be brief."), say("user", "Hello"),
                                       say("assistant", "<think>\nhm\n</think>\n\nYes."),
                                       say("user", "caf\xC3\xA9")};

@@ -385,6 +385,13 @@ TEST_CASE("tokenizer: BPE of characters puts a space before the text, or before 
             "a") == Ids{260, 263, 260});  // what begins with one gets no other
 }
 
+TEST_CASE("tokenizer: an added token is what text gives wherever it has its characters") {
+  Parts parts = small_char_bpe();
+  const Bytes section = build(parts);
+  CHECK(tokenizer_gives(open(section), 263));
+  CHECK_FALSE(tokenizer_gives(open(section), 258));
+}
+
 TEST_CASE("tokenizer: damaged scores are refused by name") {
   const Parts parts = small_unigram();
   const Bytes good = build(parts);

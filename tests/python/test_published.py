@@ -18,7 +18,7 @@ from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
 from phasor.sources.find import read_source
 from phasor.sources.hugging_face import directory as hugging_face
-from phasor.sources.hugging_face import tokenizer_json, tokenizer_model
+from phasor.sources.hugging_face import configured, tokenizer_json, tokenizer_model
 from phasor.values import settings
 
 _OLD = settings("""
@@ -570,6 +570,11 @@ def test_a_tokenizer_model_alone(change, beside, line, tmp_path, monkeypatch):
         _, info = tokenizer_json.build_hf_section(tmp_path / "tokenizer.model")
         assert info["special"] == {"<unk>": 0, "<s>": 1, "</s>": 2} and info["ids"]["<new>"] == 7
         assert (info["prefix"], info["suffix"], info["pieces"]) == ([1], [], 8)
+        for said, noted in (({}, True), ({"legacy": False}, False), ({"backend": "x"}, False)):
+            said = json.dumps({"tokenizer_class": "LlamaTokenizer", **said})
+            (tmp_path / "tokenizer_config.json").write_text(said)
+            note = configured.other_ids(tmp_path / "tokenizer.model")
+            assert (note is not None) == noted
         return
     with pytest.raises(PhasorError, match=line):
         tokenizer_json.build_hf_section(tmp_path / "tokenizer.model")

@@ -160,10 +160,11 @@ _OF_MISTRAL = ("mistral", "phi3")  # whose LlamaTokenizer it leaves as the file 
 
 
 def other_ids(path: Path) -> str | None:
-    """A line for a tokenizer.json of 4.57 of which transformers 5 makes other ids."""
+    """A line for a tokenizer.json of 4.57, or a tokenizer.model alone, of which transformers 5
+    makes other ids."""
     folder = path if path.is_dir() else path.parent
     file = folder / "tokenizer.json" if path.is_dir() else path
-    if file.suffix != ".json" or not file.is_file():
+    if not file.is_file() or (file.suffix != ".json" and file.name != "tokenizer.model"):
         return None
     config, own = configuration(folder), read_table(folder / "config.json")
     kind = class_of(config.get("tokenizer_class") or own.get("tokenizer_class"))
@@ -172,6 +173,9 @@ def other_ids(path: Path) -> str | None:
     known = kind in _MADE_ANEW or kind in _STEPS or kind in ("T5", "Llama")
     if not known or "backend" in config:  # saved by 5.x
         return None
+    if file.suffix == ".model":  # as tokenizer_model.py converts it
+        older = kind == "Llama" and config.get("legacy") in (None, True)
+        return _other(file, kind) if older else None
     spec = read_table(file)
     normalizers, words_ = (
         [step.get("type") for step in steps(spec.get(part), part, inside)]
@@ -187,9 +191,11 @@ def other_ids(path: Path) -> str | None:
         level = types_of(spec, "decoder", "decoders") == _LEVEL
         same = level or own.get("model_type") in _OF_MISTRAL
         same = same or (not normalizers and '"never"' not in scheme)
+    return None if same else _other(file, kind)
+
+
+def _other(file: Path, kind: str) -> str:
     return (
-        None
-        if same
-        else f"{file}: transformers 5 has steps of its own in place of this {kind}Tokenizer's, and"
-        " other ids for some texts (docs/tokenizers.md); here they are the file's, as in 4.57"
+        f"{file}: transformers 5 has steps of its own in place of this {kind}Tokenizer's, and other"
+        " ids for some texts (docs/tokenizers.md); here they are the file's, as in 4.57"
     )
