@@ -129,6 +129,7 @@ READERS = {
         "chat/state.py",
         "chat/abstract.py",
         "chat/assembler.py",
+        "chat/content.py",
         "chat/instructions.py",
     ),
     "weight-file": (

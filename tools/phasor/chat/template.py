@@ -16,6 +16,7 @@ from typing import Any
 
 from phasor.chat import syntax as chat_syntax
 from phasor.chat.compiler import Compiler
+from phasor.chat.content import lines_on_content
 from phasor.chat.instructions import Excess, Refused
 from phasor.chat.state import Work
 from phasor.errors import PhasorError
@@ -55,4 +56,10 @@ def section_of(
         )
     if day is None and "strftime_now" in template:
         notes.append("chat template: it would tell the model the day; --chat-date gives it one")
+    if lines := lines_on_content(section):
+        where = ", ".join(map(str, lines[:8])) + (" and more" if len(lines) > 8 else "")
+        notes.append(
+            f"chat template: the prompt depends on the words of a message (line {where}), not on "
+            "who speaks alone: read these lines before you trust the template"
+        )
     return section
