@@ -250,7 +250,7 @@ def build_sentencepiece_like(
     """Builds the section for a vocabulary of SentencePiece's BPE as GGUF has it ("llama").
 
     pieces, scores, types by id, the types SentencePiece's (which are GGUF's); byte fallback where
-    there are byte pieces; strips: control and user-defined pieces that take the white space behind
+    there are byte pieces, which have the type and a text from <0x00> to <0xFF>, or neither; strips: control and user-defined pieces that take the white space behind
     them. Plain text gets the ids of the `sentencepiece` package. Control pieces (`</s>`) and
     user-defined ones are found in the text first, and each stretch between them gets the prefix, as
     in the tokenizer.json that transformers makes of such a vocabulary and in llama.cpp. A
@@ -271,6 +271,10 @@ def build_sentencepiece_like(
     for id_, (piece, kind) in enumerate(zip(pieces, types)):
         if kind == USER_DEFINED:
             piece = piece.replace(" ", META)
+        if (kind == BYTE) != (piece in char_bpe.BYTE_PIECES):
+            raise TokenizerError(
+                f"piece {id_} ({shown(piece)}) has type {kind}; type {BYTE} has <0x00> to <0xFF>"
+            )
         if piece in vocabulary:
             raise TokenizerError(
                 f"piece {id_} ({shown(piece)}) is already defined as piece {vocabulary[piece]}"

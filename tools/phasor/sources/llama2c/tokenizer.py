@@ -7,6 +7,7 @@ with a space where SentencePiece has ▁. What the pieces are is in their places
 
 from __future__ import annotations
 
+import re
 import struct
 
 from phasor.tokenizers.section import BYTE, CONTROL, NORMAL, UNKNOWN, TokenizerError
@@ -15,6 +16,8 @@ from phasor.tokenizers.tokenizer import build_proto_section
 _PIECE = struct.Struct("<fi")
 _CONTROLS = {b"\n<s>\n": b"<s>", b"\n</s>\n": b"</s>"}
 _FIRST = (b"<unk>", *_CONTROLS, *(b"<0x%02X>" % value for value in range(256)))
+# Of any other piece: what run.c's sscanf("<0x%02hhX>") takes for a byte, behind <s> without a space.
+_READS_AS_BYTE = re.compile(rb" ?<0x\s*[+-]?[0-9A-Fa-f]")
 _BPE = 2  # trainer_spec.model_type
 _SPACE = "\u2581".encode()
 
@@ -58,6 +61,10 @@ def read_tokenizer_bin(data: bytes) -> dict:
 
 def _piece(id_: int, text: bytes, score: float) -> tuple[bytes, float, int]:
     if id_ >= len(_FIRST):
+        if _READS_AS_BYTE.match(text):
+            raise TokenizerError(
+                f"llama2.c's tokenizer: piece {id_} is {text[:40]!r}, which run.c prints as a byte"
+            )
         return text.replace(b" ", _SPACE), score, NORMAL
     if text != _FIRST[id_]:
         raise TokenizerError(

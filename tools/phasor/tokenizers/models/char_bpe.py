@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from phasor.tokenizers.classes import SPACE, class_runs
 from phasor.tokenizers.json_parts import META, member, metaspace, refuse, steps
 from phasor.tokenizers.merges import (
@@ -21,6 +23,8 @@ from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 ADD_PREFIX, BYTE_FALLBACK, FUSE_UNKNOWN, PREFIX_FIRST = 1, 8, 16, 32
 ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 64, 128, 256, 512
 BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+# What the package's ByteFallback reads as a byte: u8::from_str_radix takes lower case, and a sign.
+_READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
 PREPEND = {"type": "Prepend", "prepend": META}
 DECODERS = [
@@ -84,6 +88,15 @@ def _byte_ids(vocabulary: Vocabulary) -> list[int]:
     return found
 
 
+def _check_bytes(vocabulary: Vocabulary) -> None:
+    """Refuses a token that ByteFallback reads as a byte and a section cannot have as one. A special
+    token adds nothing to a text, whatever it is called."""
+    for text in {*vocabulary.texts.values()} - vocabulary.special:
+        a_byte = text in BYTE_PIECES and text in vocabulary.of_model
+        if _READS_AS_BYTE.fullmatch(text) and not a_byte:
+            refuse(f"the token {text!r}, which the decoder ByteFallback reads as a byte,")
+
+
 def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary, int | None]:
     """added_prefix: an added token that is looked for in the normalized text gets the prefix of
     that text too, as in the package."""
@@ -95,6 +108,8 @@ def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary,
     )
     fallback = bool(model.get("byte_fallback"))
     ids = _byte_ids(vocabulary) if fallback else [NO_ID] * 256
+    if fallback:
+        _check_bytes(vocabulary)
     section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
     section.flags = (
         _escaping(spec)
