@@ -161,6 +161,15 @@ PICKLES = {
     "shape_of_pairs": (named(tensor(PAIRS, ONE)), "a tensor that cannot be"),
     "shape_of_text": (named(tensor(EVIL, EVIL)), "a tensor that cannot be"),
     "flag_in_shape": (named(tensor(b"\x88\x85", ONE)), "whole number below 2^48"),
+    "two_types": (
+        b"\x80\x02}("
+        + text(b"w")
+        + tensor(ONE, ONE)
+        + text(b"v")
+        + tensor(ONE, ONE, of=storage().replace(b"Float", b"Int"))
+        + b"u.",
+        "the storage 0 has two types",
+    ),
     "itself": (b"\x80\x02]q\x00h\x00a.", "does not hold a state_dict"),
     "deep": (b"\x80\x02" + b"]" * 200000 + b"a" * 199999 + b".", "does not hold a state_dict"),
     "result_of_pairs": (b"\x80\x04" + PAIRS + b".", "does not hold a state_dict"),
@@ -232,6 +241,7 @@ def zips(folder: Path) -> dict[str, str]:
     zipped(folder / "zip_bomb.pt", b"\0" * (64 << 20), zipfile.ZIP_DEFLATED)
     made("zip_program.pt", more={"archive/code/x.py": b""})
     made("zip_two.pt", more={"other/data.pkl": b""})
+    made("zip_order.pt", more={"archive/byteorder": b"BIG\n\x1b" * 9})
     (folder / "zip_cut.pt").write_bytes(made("zip_whole.pt").read_bytes()[:60])
     (folder / "zip_whole.pt").unlink()
     return {
@@ -247,6 +257,7 @@ def zips(folder: Path) -> dict[str, str]:
         "zip_bomb": "larger than any",
         "zip_program": "TorchScript",
         "zip_two": "without one data.pkl",
+        "zip_order": "byteorder says 'BIG\\n\\x1bBIG",
         "zip_cut": "damaged",
     }
 
@@ -529,7 +540,7 @@ NAMES = [
         f"zip_{n}"
         for n in (
             "version offset size encrypted directory no_directory twice overlap compressed "
-            "bomb program two cut"
+            "bomb program two order cut"
         ).split()
     ),
     *(f"safetensors-{n}" for n in HEADERS),

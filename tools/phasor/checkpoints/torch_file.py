@@ -14,7 +14,7 @@ import numpy as np
 
 from phasor.checkpoints.pickles import Storage, Storages, no_storage, unpickle
 from phasor.checkpoints.tensors import STORAGES, Stored, check_apart, item_bytes
-from phasor.errors import PhasorError, printable
+from phasor.errors import PhasorError, printable, shown
 from phasor.files import map_bytes, open_regular
 
 _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
@@ -124,14 +124,20 @@ def _zip_content(path: Path) -> Any:
     def record(name: str) -> np.ndarray:
         return whole[slice(*places[name])]
 
-    if "byteorder" in places and record("byteorder")[:16].tobytes().strip() != b"little":
+    order = record("byteorder")[:16].tobytes() if "byteorder" in places else b"little"
+    if order == b"big":
         raise PhasorError("a file with big-endian storages is not built yet")
+    if order != b"little":
+        raise PhasorError(f"byteorder says {shown(order.decode('latin-1'))}, expected little")
+    dtypes: dict[str, str] = {}
 
     def storage(kind: str, key: str, count: int) -> Storage:
         name = f"data/{key}"
         if name not in places:
             raise PhasorError(f"the storage {printable(name)} is missing")
         data, dtype = record(name), STORAGES[kind]
+        if dtypes.setdefault(key, dtype) != dtype:  # torch would take the first one for both
+            raise PhasorError(f"the storage {printable(key)} has two types")
         if count * item_bytes(dtype) != data.size:
             raise PhasorError(
                 f"the storage {printable(name)} has {data.size} bytes, not {count} elements"
