@@ -1,5 +1,5 @@
-"""What the libraries do with pieces that nearly are those of bytes (tests/python/test_byte_pieces.py
-holds the readers to it)."""
+"""What the libraries do with pieces that nearly are those of bytes; the readers are held to it by
+tests/python/test_byte_pieces.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Views that a pickle describes and torch.save never writes: each is refused in one line, or read as
-torch.load(weights_only=True) reads it."""
+"""Views that a pickle describes and torch.save never writes: each is refused in one line, or read
+as torch.load(weights_only=True) reads it."""
 
 from __future__ import annotations
 

@@ -29,8 +29,10 @@ TEXT_BYTES = 256 << 20  # a vocabulary, a text to measure with
 CONFIG_BYTES = 16 << 20  # a configuration
 JSON_DEPTH = 64  # of a tokenizer.json, the deepest of the files, it is about ten
 
+_FILE, _FOLDER = "a file", "a directory"
 _KINDS = (
-    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISREG, _FILE),
+    (stat.S_ISDIR, _FOLDER),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -74,6 +76,35 @@ def open_regular(path: os.PathLike | str) -> Iterator[BinaryIO]:
         raise cannot_read(path, error) from error
 
 
+def _kind(path: os.PathLike | str) -> str | None:
+    """What a name leads to; None: it is no name of anything."""
+    try:
+        return _kind_of(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.islink(path):
+            raise PhasorError(
+                f"{path}: is a link to what is not there: download it again"
+            ) from error
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return None
+
+
+def is_file(path: os.PathLike | str) -> bool:
+    """Whether a path that was given is a file's. PhasorError where it leads to neither a file nor
+    a directory: a link to what is not there or to itself, a pipe, a device."""
+    return _kind(path) != _FOLDER and has_file(path)
+
+
+def has_file(path: os.PathLike | str) -> bool:
+    """Whether there is a file of a name that a reader looks for. PhasorError where something else
+    has the name: what cannot be read is not what is not there."""
+    kind = _kind(path)
+    if kind not in (None, _FILE):
+        raise PhasorError(f"{path}: is {kind}, expected a file")
+    return kind is not None
+
+
 def read_start(path: os.PathLike | str) -> bytes:
     """The first bytes of a file, which tell what it is (mistaken.py)."""
     with open_regular(path) as file:
@@ -84,13 +115,14 @@ def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(limit + 1)
-    if len(data) < min(size, limit):
-        raise PhasorError(f"{path}: became shorter while it was read")
-    if len(data) > limit:
-        raise PhasorError(
-            f"{path}: is longer than {limit:,} bytes, the most that such a file may have"
-        )
+        if size > limit:
+            raise PhasorError(
+                f"{path}: is longer than {limit:,} bytes, the most that such a file may have"
+            )
+        data = file.read(size + 1)
+    if len(data) != size:  # or the system makes it up as it is read (/proc)
+        shorter = len(data) < size
+        raise PhasorError(f"{path}: became {'shorter' if shorter else 'longer'} while it was read")
     return data
 
 

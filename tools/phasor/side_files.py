@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from phasor.errors import PhasorError, printable, shown
-from phasor.files import read_value
+from phasor.files import has_file, read_value
 
 _TABLE = Path(__file__).with_suffix(".toml")
 _MOST_NAMES = 8  # in a message
@@ -94,7 +94,7 @@ def table() -> dict[str, SideFile]:
 
 def read(path: Path, kind: str | None = None) -> Any:
     """What a JSON file holds, of which every key is known; of none, an empty table."""
-    values = read_value(path) if path.is_file() else {}
+    values = read_value(path) if has_file(path) else {}
     if not isinstance(values, dict):
         raise PhasorError(f"{path}: not a JSON object")
     check(path, values, kind)

@@ -16,7 +16,7 @@ from phasor import mistaken
 from phasor.checkpoints import npz, safetensors, torch_file, wrappers
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
-from phasor.files import cannot_read, read_json, read_start
+from phasor.files import cannot_read, has_file, read_json, read_start
 
 # All tensors together by the size of the file: what is tied is there several times.
 _MAX_REPEATS = 8
@@ -103,9 +103,9 @@ def _open_directory(path: Path, key: str | None) -> Checkpoint:
     """The weights of a Hugging Face directory: one file, or shards with an index; safetensors
     before pickles."""
     for single, index in zip(_SINGLE_FILES, _INDEX_FILES):
-        if (path / single).is_file():
+        if has_file(path / single):
             return open_checkpoint(path / single, key)
-        if (path / index).is_file():
+        if has_file(path / index):
             return Checkpoint(path / index, _read_shards(path / index))
     wanted = f"a directory without {', '.join((*_SINGLE_FILES, *_INDEX_FILES))}"
     instead = mistaken.of_directory(path)
@@ -130,7 +130,7 @@ def _read_shards(index: Path) -> dict[str, Stored]:
     shards = {}
     seen = {}
     for shard in dict.fromkeys(places.values()):
-        if not (index.parent / shard).exists():
+        if not has_file(index.parent / shard):
             raise PhasorError(
                 f"{index}: the shard {printable(shard)} is not beside it: download it too"
             )

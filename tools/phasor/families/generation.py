@@ -14,6 +14,7 @@ import numpy as np
 from phasor import side_files
 from phasor.errors import printable, shown
 from phasor.families.hf_config import Config, same
+from phasor.files import has_file
 from phasor.format import descriptor as D
 from phasor.values import is_number, is_whole, settings, table, words
 
@@ -81,11 +82,11 @@ def read(
     own = side_files.read(where)
     values = {**config.values, **{name: value for name, value in own.items() if value is not None}}
     if encoded:
-        values["forced_bos_token_id"] = _first(config, own, where.is_file(), notes)
+        values["forced_bos_token_id"] = _first(config, own, has_file(where), notes)
     both = Config(where if own else config.path, values)
     ids = _ids(both, vocabulary, notes, encoded)
     recommends = Config(where, own)
-    if encoded and not where.is_file():
+    if encoded and not has_file(where):
         known = {name: config.values[name] for name in _KNOWN if name in config.values}
         recommends = Config(config.path, known)
     return ids, _options(recommends, vocabulary, notes, ids, encoded)

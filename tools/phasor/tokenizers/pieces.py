@@ -250,14 +250,14 @@ def build_sentencepiece_like(
     """Builds the section for a vocabulary of SentencePiece's BPE as GGUF has it ("llama").
 
     pieces, scores, types by id, the types SentencePiece's (which are GGUF's); byte fallback where
-    there are byte pieces, which have the type and a text from <0x00> to <0xFF>, or neither; strips: control and user-defined pieces that take the white space behind
-    them. Plain text gets the ids of the `sentencepiece` package. Control pieces (`</s>`) and
-    user-defined ones are found in the text first, and each stretch between them gets the prefix, as
-    in the tokenizer.json that transformers makes of such a vocabulary and in llama.cpp. A
-    user-defined piece with white space in it, spelled with spaces or with ▁, is found where
-    SentencePiece finds it: behind the prefix, in the text whose spaces are ▁. The section is that
-    of model 7, the merges all pairs of pieces that make a piece, the best score first. Raises
-    TokenizerError, naming the thing.
+    there are byte pieces, which have the type and a text from <0x00> to <0xFF>, or neither; strips:
+    control and user-defined pieces that take the white space behind them. Plain text gets the ids
+    of the `sentencepiece` package. Control pieces (`</s>`) and user-defined ones are found in the
+    text first, and each stretch between them gets the prefix, as in the tokenizer.json that
+    transformers makes of such a vocabulary and in llama.cpp. A user-defined piece with white space
+    in it, spelled with spaces or with ▁, is found where SentencePiece finds it: behind the prefix,
+    in the text whose spaces are ▁. The section is that of model 7, the merges all pairs of pieces
+    that make a piece, the best score first. Raises TokenizerError, naming the thing.
     """
     if not len(pieces) == len(scores) == len(types):
         raise TokenizerError(

@@ -12,7 +12,7 @@ import numpy as np
 
 from phasor.checkpoints.tensors import Shape, Stored, check_view, contiguous
 from phasor.errors import PhasorError, named, printable
-from phasor.files import map_bytes, open_regular
+from phasor.files import has_file, map_bytes, open_regular
 
 VERSIONS = range(2, 7)
 SPECS = (
@@ -36,7 +36,7 @@ class Variables(NamedTuple):
 
 def is_model(path: Path) -> bool:
     """Whether a file begins as one: a version, and the length and name of a known model."""
-    if not path.is_file():
+    if not has_file(path):
         return False
     with open_regular(path) as file:
         start = file.read(_START)

@@ -18,7 +18,7 @@ from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
 from phasor.errors import PhasorError, named, printable, shown
 from phasor.families.hf_config import Config
 from phasor.families.model import Model
-from phasor.files import read_text, read_value
+from phasor.files import has_file, read_text, read_value
 from phasor.format import descriptor as D
 from phasor.sources.ctranslate2 import container as ctranslate2
 from phasor.sources.ctranslate2.container import Variables, scalar
@@ -122,7 +122,7 @@ def read(path: Path) -> Source:
             f"{where}: a {variables.spec} is not built; there are {', '.join(_HEADS)}"
         )
     config_path = path / "config.json"
-    values = read_value(config_path) if config_path.is_file() else {}
+    values = read_value(config_path) if has_file(config_path) else {}
     if not isinstance(values, dict):
         raise PhasorError(f"{config_path}: not a JSON object")
     config = Config(config_path, values, _CONFIG)
@@ -330,7 +330,7 @@ class _Reader:
         for name in (f"{side}_vocabulary", f"{side}_1_vocabulary", "shared_vocabulary"):
             for end in (".json", ".txt"):
                 path = self.path / (name + end)
-                if path.is_file():
+                if has_file(path):
                     out = _word_list(path)
                     unknown = self.config.text("unk_token")
                     return out if unknown in out else [*out, unknown]

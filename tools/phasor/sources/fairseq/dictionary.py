@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from phasor.errors import named, shown
-from phasor.files import read_bytes, read_text
+from phasor.files import has_file, read_bytes, read_text
 from phasor.format.layout import PhasorError
 from phasor.tokenizers.models.word_bpe import ENDS, GOES_ON, from_dictionary
 from phasor.tokenizers.models.word_list import build_wordlist_section
@@ -87,7 +87,7 @@ def read_merges(text: str) -> list[tuple[str, str]]:
 def read_dictionary(path: Path, codes: Path | None = None) -> Dictionary:
     """The files, read. codes: the merges, if not one of CODES beside the dictionary. PhasorError
     names the file."""
-    beside = [path.parent / name for name in CODES if (path.parent / name).is_file()]
+    beside = [path.parent / name for name in CODES if has_file(path.parent / name)]
     if codes is None and len(beside) > 1:
         raise TokenizerError(f"{path.parent}: has {' and '.join(p.name for p in beside)}: one goes")
     codes = codes or (beside[0] if beside else None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from phasor.chat.instructions import Refused
 from phasor.families.model import Model
+from phasor.files import is_file
 from phasor.format.file import TARGET_TOKENIZER
 from phasor.sources.gguf import architectures
 from phasor.sources.gguf.container import GGUF, is_gguf
@@ -60,5 +61,5 @@ def _template(path: Path, checkpoint: GGUF) -> tuple[str | None, dict[str, Any]]
 
 
 SOURCE = Source(
-    "a GGUF file", lambda asked: asked.path.is_file() and is_gguf(asked.path), _read, (), _template
+    "a GGUF file", lambda asked: is_file(asked.path) and is_gguf(asked.path), _read, (), _template
 )

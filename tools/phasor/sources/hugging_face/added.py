@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping
 
 from phasor import side_files
 from phasor.errors import shown
-from phasor.files import read_json
+from phasor.files import has_file, read_json
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.vocabulary import special_token
 
@@ -53,7 +53,7 @@ def listed(folder: Path, config: Mapping[str, Any]) -> dict[int, Any]:
                 raise TokenizerError(f"{_DECODER}: {shown(id_)}, expected an id")
         return {int(id_): token for id_, token in given.items()}
     out: dict[int, Any] = {}
-    for text, id_ in (read_json(path) if path.is_file() else {}).items():
+    for text, id_ in (read_json(path) if has_file(path) else {}).items():
         if type(id_) is not int or not 0 <= id_ < 1 << 24 or id_ in out:
             raise TokenizerError(f"added_tokens.json: {shown(text)} has the id {shown(id_)}")
         out[id_] = {"content": text}
@@ -162,7 +162,7 @@ _JSON_BYTES = 128 << 20
 
 
 def read_table(path: Path) -> dict:
-    return read_json(path, _JSON_BYTES) if path.exists() else {}
+    return read_json(path, _JSON_BYTES) if has_file(path) else {}
 
 
 def class_of(name: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from phasor import side_files
 from phasor.errors import shown
+from phasor.files import has_file
 from phasor.sources.hugging_face.added import (
     class_of,
     configuration,
@@ -164,7 +165,7 @@ def other_ids(path: Path) -> str | None:
     makes other ids."""
     folder = path if path.is_dir() else path.parent
     file = folder / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file() or (file.suffix != ".json" and file.name != "tokenizer.model"):
+    if not has_file(file) or (file.suffix != ".json" and file.name != "tokenizer.model"):
         return None
     config, own = configuration(folder), read_table(folder / "config.json")
     kind = class_of(config.get("tokenizer_class") or own.get("tokenizer_class"))

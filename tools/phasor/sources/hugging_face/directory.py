@@ -32,7 +32,7 @@ from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.model import Model
-from phasor.files import read_json
+from phasor.files import has_file, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face import packed
@@ -92,14 +92,14 @@ class Changes(NamedTuple):
 def read(path: Path, changes: Changes = Changes()) -> Directory:
     """The model of a directory. PhasorError names the file and the field, or the architecture, that
     is not built."""
-    modules = sentence.read(path) if (path / "modules.json").is_file() else None
+    modules = sentence.read(path) if has_file(path / "modules.json") else None
     folder = modules.folder if modules else path
     if modules and modules.static:
         if changes != Changes():
             flags = "--rope-context, --lora, --rank-template"
             raise PhasorError(f"{flags}: not of static embeddings")
         return Directory(static.read(path, folder, modules.head), folder, static.FAMILY)
-    if changes.lora is None and (folder / _ADAPTER).is_file():  # which the library would load
+    if changes.lora is None and has_file(folder / _ADAPTER):  # which the library would load
         raise PhasorError(
             f"{folder / _ADAPTER}: is an adapter beside the model's weights: --lora {folder} adds"
             " it; remove this file if the weights have it in them"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from phasor.errors import named, shown
-from phasor.files import read_bytes, read_json
+from phasor.files import has_file, read_bytes, read_json
 from phasor.format.layout import PhasorError
 from phasor.tokenizers.listed import (
     Listed,
@@ -79,7 +79,7 @@ def pegasus_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Lis
     if config.get("offset") not in (None, _OFFSET):
         raise TokenizerError(f"offset: {shown(config['offset'])} is not built, expected {_OFFSET}")
     said = folder / "tokenizer_config.json"
-    if said.is_file() and read_json(said).get("mask_token_sent", "") is None:
+    if has_file(said) and read_json(said).get("mask_token_sent", "") is None:
         raise TokenizerError("mask_token_sent: null is not built, expected a text")
     made = _Pieces(folder / "spiece.model", config, _PEGASUS, [CONTROL, CONTROL])
     pad, end, mask = (token(config, name, _PEGASUS[name], True) for name in ("pad", "eos", "mask"))

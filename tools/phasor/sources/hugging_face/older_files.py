@@ -7,7 +7,7 @@ import base64
 from pathlib import Path
 
 from phasor.errors import shown
-from phasor.files import read_bytes, read_text
+from phasor.files import has_file, read_bytes, read_text
 from phasor.sources.fairseq import dictionary as fairseq
 from phasor.sources.hugging_face import tokenizer_model
 from phasor.sources.hugging_face.added import (
@@ -269,7 +269,7 @@ def is_blenderbot_small(config: dict) -> bool:
 def from_blenderbot_small(folder: Path, config: dict) -> dict:
     """vocab.json and merges.txt, as the class reads them: words of lower case, with special tokens
     among the others."""
-    if (folder / "tokenizer.json").is_file():
+    if has_file(folder / "tokenizer.json"):
         refuse("tokenizer.json of BlenderbotSmallTokenizer, which reads vocab.json and merges.txt,")
     vocabulary = Vocabulary(read_table(folder / "vocab.json"), []).of_model
     usual = {"bos": "__start__", "eos": "__end__", "unk": "__unk__", "pad": "__null__"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 from phasor.errors import PhasorError, printable, shown
-from phasor.files import parse_json, read_bytes, read_json, read_text
+from phasor.files import has_file, parse_json, read_bytes, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.sources.hugging_face import added, around, numbered, tokenizer_json
@@ -236,7 +236,7 @@ def language(flag: str, name: str, codes: dict[str, int]) -> int:
 def _class(folder: Path) -> str:
     """The class of a directory's tokenizer as transformers finds it, without its ending."""
     name = configuration(folder).get("tokenizer_class")
-    if not name and (folder / "config.json").is_file():
+    if not name and has_file(folder / "config.json"):
         name = read_json(folder / "config.json").get("tokenizer_class")
     return added.class_of(name)
 
@@ -252,7 +252,7 @@ Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
 def _reader(kind: str, folder: Path) -> Reader | None:
     """What reads the files of a directory, None where it has none. PhasorError for files that only
     the code of a class can read. kind: of the family's tokenizer."""
-    there = {name for name in _FILES if (folder / name).is_file()}
+    there = {name for name in _FILES if has_file(folder / name)}
     name = _class(folder)
     if "tokenizer.json" in there or name == "ByT5":
         return package
@@ -283,15 +283,15 @@ def sections(
 ) -> dict[int, bytes]:
     """The sections of a directory, by the kind of its tokenizer; the descriptor gets what they
     say. Nothing where it has no files."""
-    if not any((folder / name).is_file() for name in (*_FILES, _SAYS)):
+    if not any(has_file(folder / name) for name in (*_FILES, _SAYS)):
         _check_below(folder)
     if kind == "marian":
-        if not any((folder / name).is_file() for name in (*_FILES, _SAYS)):
+        if not any(has_file(folder / name) for name in (*_FILES, _SAYS)):
             return {}
         made = marian(folder, descriptor, languages)
     else:
         read = _reader(kind, folder)
-        if read is None and _class(folder) and (folder / _SAYS).is_file():
+        if read is None and _class(folder) and has_file(folder / _SAYS):
             raise PhasorError(
                 f"{_SAYS}: tokenizer_class: {printable(_class(folder))}Tokenizer, and none of its"
                 f" files is there; expected tokenizer.json, or one of {', '.join(_FILES[1:])}"
@@ -315,7 +315,7 @@ def given(
     """The sections of a directory of --tokenizer, or of a file of Hugging Face's package, for these
     sides; the descriptor gets what they say. None for a file of another kind."""
     if path.is_dir():
-        own = kind == "marian" and (path / "source.spm").is_file()
+        own = kind == "marian" and has_file(path / "source.spm")
         read = marian if own else _reader(kind, path)
         if read is None:
             raise PhasorError("the directory has no tokenizer")
@@ -345,9 +345,9 @@ def _of_package(path: Path) -> bool:
     if path.name == "sentencepiece.bpe.model":
         raise PhasorError("the ids are not those of the file alone: give its directory")
     if path.name in ("vocab.json", "merges.txt"):
-        return all((path.parent / name).is_file() for name in ("vocab.json", "merges.txt"))
-    if path.name == "vocab.txt" and path.is_file():
-        return (path.parent / "bpe.codes").is_file() or _WORDPIECES <= {
+        return all(has_file(path.parent / name) for name in ("vocab.json", "merges.txt"))
+    if path.name == "vocab.txt" and has_file(path):
+        return has_file(path.parent / "bpe.codes") or _WORDPIECES <= {
             *read_text(path).split("\n")
         }
     if path.suffix != ".json" or path.name.endswith("tekken.json"):

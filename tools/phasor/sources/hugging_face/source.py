@@ -8,6 +8,7 @@ from typing import Any
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.model import Model
+from phasor.files import has_file
 from phasor.sources.ctranslate2 import container as ctranslate2
 from phasor.sources.hugging_face import tokenizers
 from phasor.sources.hugging_face.directory import Changes, read
@@ -59,7 +60,7 @@ TOKENS = Option(
 
 def _recognizes(asked: Asked) -> bool:
     path = asked.path
-    own = any((path / name).is_file() for name in ("config.json", "modules.json"))
+    own = any(has_file(path / name) for name in ("config.json", "modules.json"))
     return own and not ctranslate2.is_model(path / "model.bin")
 
 

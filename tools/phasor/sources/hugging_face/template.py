@@ -7,7 +7,7 @@ from typing import Any
 
 from phasor import side_files
 from phasor.errors import PhasorError, printable
-from phasor.files import read_json, read_text
+from phasor.files import has_file, read_json, read_text
 from phasor.values import words
 
 _TOKENS = words("""
@@ -17,7 +17,7 @@ _TOKENS = words("""
 
 def _read(path: Path) -> dict[str, Any]:
     """A JSON file's table; of none, an empty one."""
-    return read_json(path) if path.is_file() else {}
+    return read_json(path) if has_file(path) else {}
 
 
 def _token(path: Path, name: str, value: Any) -> str:
@@ -56,7 +56,7 @@ def find_template(folder: Path) -> tuple[str | None, dict[str, Any]]:
     transformers reads them."""
     config, variables = special_tokens(folder)
     template, path = config.get("chat_template"), folder / "tokenizer_config.json"
-    if (folder / "chat_template.jinja").is_file():
+    if has_file(folder / "chat_template.jinja"):
         template = read_text(folder / "chat_template.jinja")
     elif template is None:
         path = folder / "chat_template.json"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from phasor import side_files
 from phasor.errors import shown
+from phasor.files import has_file, is_file
 from phasor.sources.hugging_face.added import (
     USUAL,
     configuration,
@@ -76,34 +77,34 @@ def _lowercased(spec: dict) -> dict:
 
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
-    if (folder / "bpe.codes").is_file() and (folder / "vocab.txt").is_file():
+    if has_file(folder / "bpe.codes") and has_file(folder / "vocab.txt"):
         if (
             path.name == "vocab.txt" or config["tokenizer_class"] in FAIRSEQ_CLASSES
         ):  # which read no tokenizer.json
             return from_fairseq(folder / "vocab.txt", config)
     if is_blenderbot_small(config) and path.name != "tokenizer.json":
-        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        if has_file(folder / "vocab.json") and has_file(folder / "merges.txt"):
             return from_blenderbot_small(folder, config)
-    if path.is_file() and path.suffix == ".txt":
+    if is_file(path) and path.suffix == ".txt":
         return from_vocab_txt(path, config)
-    if path.is_file() and path.name == "sentencepiece.bpe.model":
+    if is_file(path) and path.name == "sentencepiece.bpe.model":
         return from_xlm_roberta(path, config)
-    if path.is_file() and path.name == "tokenizer.model":
+    if is_file(path) and path.name == "tokenizer.model":
         return from_tokenizer_model(path, config)
-    if path.is_file() and path.name in ("vocab.json", "merges.txt"):
+    if is_file(path) and path.name in ("vocab.json", "merges.txt"):
         return from_merges(folder, config)
-    file = path if path.is_file() else folder / "tokenizer.json"
-    if file.exists():
+    file = path if is_file(path) else folder / "tokenizer.json"
+    if has_file(file):
         spec = read_table(file)
         side_files.check(file, spec, "tokenizer.json")
         return configured(spec, folder, config)
     if config.get("tokenizer_class") == "ByT5Tokenizer":
         return from_byt5(config)
-    if (folder / "vocab.txt").exists():
+    if has_file(folder / "vocab.txt"):
         return from_vocab_txt(folder / "vocab.txt", config)
-    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+    if has_file(folder / "vocab.json") and has_file(folder / "merges.txt"):
         return from_merges(folder, config)
-    if (folder / "sentencepiece.bpe.model").exists():
+    if has_file(folder / "sentencepiece.bpe.model"):
         return from_xlm_roberta(folder / "sentencepiece.bpe.model", config)
     raise TokenizerError(
         f"{path}: neither tokenizer.json nor vocab.txt, vocab.json with merges.txt or "

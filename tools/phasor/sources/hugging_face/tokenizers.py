@@ -11,7 +11,7 @@ from typing import Any, Iterator, Sequence
 from phasor import mistaken
 from phasor.errors import PhasorError, printable, shown
 from phasor.families.model import Model
-from phasor.files import read_json, read_start
+from phasor.files import has_file, is_file, read_json, read_start
 from phasor.format import descriptor as D
 from phasor.sources.hugging_face import (
     around,
@@ -97,7 +97,7 @@ def sections(
         )
     if path is None or given == [NONE]:
         return {}
-    plain |= path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
+    plain |= is_file(path) and path.suffix != ".json" and path.name != "tokenizer.model"
     plain |= path.name.endswith(TEKKEN) or path.name.startswith("chars")
     plain &= path.name != "sentencepiece.bpe.model"  # its class numbers the pieces
     if given and plain and not source.family.wordpiece:
@@ -127,7 +127,7 @@ def with_adapters_files(source: Directory, folder: Path, given: Sequence[Path]) 
     """With the tokenizer and the chat template that a trainer saved beside an adapter. given: of
     --tokenizer, which counts more."""
     model, own = source.model, source._replace(folder=folder)
-    there = _file(own) is not None and (folder / "tokenizer_config.json").is_file()
+    there = _file(own) is not None and has_file(folder / "tokenizer_config.json")
     if there and not given:
         model.notes.append(f"the tokenizer is the adapter's, of {folder} (--tokenizer: another)")
         source = own
@@ -220,7 +220,7 @@ def _without(path: Path) -> Iterator[None]:
 
 def _file(source: Directory) -> Path | None:
     return next(
-        (source.folder / name for name in _TOKENIZER_FILES if (source.folder / name).is_file()),
+        (source.folder / name for name in _TOKENIZER_FILES if has_file(source.folder / name)),
         None,
     )
 
@@ -238,7 +238,7 @@ def _check(source: Directory, path: Path) -> None:
             "(AutoTokenizer.from_pretrained(…).save_pretrained(…))"
         )
     for name in ("tokenizer_config.json", "config.json"):
-        values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
+        values = read_json(path.parent / name) if has_file(path.parent / name) else {}
         kind = values.get("tokenizer_class")
         if kind is not None and not (isinstance(kind, str) and kind in known):
             raise PhasorError(
@@ -256,7 +256,7 @@ def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
     """(the classes that read this file in a way that is built, whether the architecture's own
     is one of them)."""
     if source.family.stack != D.DECODER:
-        if path.name == "vocab.txt" and (path.parent / "bpe.codes").is_file():
+        if path.name == "vocab.txt" and has_file(path.parent / "bpe.codes"):
             return set(older_files.FAIRSEQ_CLASSES), False
         own = path.suffix in (".txt", ".json") and source.family.wordpiece
         return _WORDPIECE_CLASSES if own else _ENCODER_CLASSES.get(path.name, set()), own

@@ -4,6 +4,7 @@ describes."""
 from __future__ import annotations
 
 from phasor.families.model import Model
+from phasor.files import has_file, is_file
 from phasor.sources.interface import Asked, Source
 from phasor.sources.llama2c import model
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
@@ -11,9 +12,9 @@ from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
 def _recognizes(asked: Asked) -> bool:
     path = asked.path
-    return path.is_file() and (
+    return is_file(path) and (
         model.read_config(path) is not None
-        or not path.with_suffix(".toml").is_file()
+        or not has_file(path.with_suffix(".toml"))
         and model.is_checkpoint(path)
     )
 

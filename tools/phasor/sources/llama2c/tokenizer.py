@@ -16,7 +16,7 @@ from phasor.tokenizers.tokenizer import build_proto_section
 _PIECE = struct.Struct("<fi")
 _CONTROLS = {b"\n<s>\n": b"<s>", b"\n</s>\n": b"</s>"}
 _FIRST = (b"<unk>", *_CONTROLS, *(b"<0x%02X>" % value for value in range(256)))
-# Of any other piece: what run.c's sscanf("<0x%02hhX>") takes for a byte, behind <s> without a space.
+# What run.c's sscanf("<0x%02hhX>") takes for a byte, behind <s> without the piece's first space.
 _READS_AS_BYTE = re.compile(rb" ?<0x\s*[+-]?[0-9A-Fa-f]")
 _BPE = 2  # trainer_spec.model_type
 _SPACE = "\u2581".encode()

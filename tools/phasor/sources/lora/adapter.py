@@ -24,6 +24,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import printable, shown
 from phasor.families.hf_config import Config
+from phasor.files import has_file
 from phasor.format.layout import PhasorError
 from phasor.values import is_number, settings
 
@@ -105,10 +106,10 @@ def merged(
     """The checkpoint with an adapter. transposed: which tensors of the base are stored as (inputs,
     outputs); ends: those of a language model, whose vocabulary the adapter may change. Of tied ones
     both names are there if, and only if, the adapter has parted them, or the base has both."""
-    if not (folder / "adapter_config.json").is_file():
+    if not has_file(folder / "adapter_config.json"):
         raise PhasorError(f"{folder}: --lora: expected a directory with adapter_config.json")
     config = _config(folder)
-    path = next((folder / name for name in _FILES if (folder / name).is_file()), None)
+    path = next((folder / name for name in _FILES if has_file(folder / name)), None)
     if path is None:
         raise PhasorError(f"{folder}: expected {' or '.join(_FILES)}")
     adapter = open_checkpoint(path)

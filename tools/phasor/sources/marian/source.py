@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phasor.errors import PhasorError
 from phasor.families.model import Model
-from phasor.files import check_output
+from phasor.files import check_output, is_file
 from phasor.format.file import SOURCE_TOKENIZER
 from phasor.sources.interface import Asked, Source
 from phasor.sources.marian import translator, vocabulary
@@ -47,7 +47,7 @@ def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
 
 
 def _recognizes(asked: Asked) -> bool:
-    return asked.path.is_file() and translator.is_source(asked.path)
+    return is_file(asked.path) and translator.is_source(asked.path)
 
 
 SOURCE = Source("a .npz of Marian", _recognizes, _read)

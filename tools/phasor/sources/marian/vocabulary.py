@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from phasor.errors import PhasorError, named, printable, shown
-from phasor.files import read_bytes
+from phasor.files import has_file, read_bytes
 from phasor.tokenizers.listed import Listed, listed_section
 from phasor.tokenizers.section import TokenizerError
 
@@ -99,7 +99,7 @@ def _vocabulary(data: bytes) -> Listed:
 def vocabulary_beside(path: Path, side: str) -> Path | None:
     """The file that numbers the pieces of a .spm: the one that ends in vocab.yml in its folder; of
     two, the side's by its name (src, source; trg, tgt, target). None: there is none."""
-    found = sorted(p for p in path.parent.glob("*vocab.yml") if p.is_file())
+    found = sorted(p for p in path.parent.glob("*vocab.yml") if has_file(p))
     if len(found) < 2:
         return found[0] if found else None
     own = [p for p in found if set(_SIDES[side]) & set(re.split(r"[^a-z]+", p.name.lower()))]

@@ -14,7 +14,7 @@ from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import shown
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
-from phasor.files import read_json
+from phasor.files import has_file, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 
@@ -91,7 +91,7 @@ def stanford(config: Config, checkpoint: Checkpoint, bare: Head) -> tuple[Late, 
     if name not in checkpoint or len(checkpoint.shape(name)) != 2:
         raise PhasorError(f"{checkpoint.path}: {CLASS} without a matrix {name}")
     where = config.path.parent / "artifact.metadata"
-    values = read_json(where) if where.is_file() else {}
+    values = read_json(where) if has_file(where) else {}
     given = Config(where, values)
     for field, value in (("similarity", "cosine"), ("interaction", "colbert")):
         given.must(field, value)

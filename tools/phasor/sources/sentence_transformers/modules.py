@@ -15,7 +15,7 @@ from phasor.checkpoints.tensors import Checkpoint, Stored, stored
 from phasor.errors import printable, shown
 from phasor.families import heads
 from phasor.families.hf_config import Config
-from phasor.files import is_below, read_json, read_value
+from phasor.files import has_file, is_below, read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.sources.sentence_transformers import late
@@ -339,7 +339,7 @@ def _weights(folder: Path) -> dict[str, Stored]:
 def _encoder(folder: Path, task: str) -> tuple[int, bool]:
     """(the ids that texts are cut to, whether texts become lower case), as
     sentence_bert_config.json says."""
-    there = (folder / name for name in _ENCODER_FILES if (folder / name).is_file())
+    there = (folder / name for name in _ENCODER_FILES if has_file(folder / name))
     path = next(there, folder / _ENCODER_FILES[0])
     config = Config(path, side_files.read(path, _ENCODER_FILES[0]), {"do_lower_case": False})
     lowercase = config.flag("do_lower_case")
@@ -357,7 +357,7 @@ def _longest_text(folder: Path) -> int:
         ("tokenizer_config.json", ("model_max_length", "max_len")),
         ("config.json", ("max_position_embeddings",)),
     ):
-        values = read_json(folder / name) if (folder / name).is_file() else {}
+        values = read_json(folder / name) if has_file(folder / name) else {}
         value = next((values[key] for key in keys if values.get(key) is not None), None)
         if not is_number(value) or value < 1:
             return 0
@@ -380,7 +380,7 @@ def _prompts(path: Path, kind: str = "SentenceTransformer") -> str:
     """The prompts of config_sentence_transformers.json, the default one first; without a default,
     an empty one is."""
     where = path / "config_sentence_transformers.json"
-    if not where.is_file():
+    if not has_file(where):
         return ""
     config = Config(where, side_files.read(where))
     config.must("model_type", kind)  # and not a sparse one

@@ -8,7 +8,7 @@ from typing import Any
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.model import Model
-from phasor.files import check_output
+from phasor.files import check_output, has_file
 from phasor.sources.hugging_face.template import find_template
 from phasor.sources.interface import Asked, Option, Source, no_template
 from phasor.sources.state_dict import model as state_dict
@@ -25,7 +25,7 @@ def _description(asked: Asked) -> Path:
 
 
 def _recognizes(asked: Asked) -> bool:
-    return asked.get(DESCRIBE) is not None or _description(asked).is_file()
+    return asked.get(DESCRIBE) is not None or has_file(_description(asked))
 
 
 def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:

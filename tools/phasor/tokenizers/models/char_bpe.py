@@ -23,7 +23,7 @@ from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 ADD_PREFIX, BYTE_FALLBACK, FUSE_UNKNOWN, PREFIX_FIRST = 1, 8, 16, 32
 ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 64, 128, 256, 512
 BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
-# What the package's ByteFallback reads as a byte: u8::from_str_radix takes lower case, and a sign.
+# What the package's ByteFallback reads as a byte: lower case too, and a sign.
 _READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
 PREPEND = {"type": "Prepend", "prepend": META}
