@@ -3,11 +3,7 @@
 
 import sys
 
-from phasor.entry import before_the_door
-
-before_the_door()
-
-from phasor.plot import main  # noqa: E402
+from phasor.start import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start("plot", "phasor.plot"))

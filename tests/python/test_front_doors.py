@@ -12,6 +12,7 @@ import pytest
 import hostile
 from phasor import entry
 from phasor.errors import PhasorError
+from phasor.start import missing
 
 TOOLS = hostile.ROOT / "tools"
 FILES = sorted(TOOLS.rglob("*.py"))
@@ -79,7 +80,7 @@ def test_what_no_tool_does(path):
 # np.load reads what the phasor program wrote in a folder of ours; the others' JSON is that of a
 # program, of results or of tables of ours.
 # The expressions of the table of roles are literals of its own module; the tokenizers' models and
-# the generators are the modules of their package.
+# the generators are the modules of their package; a script names its own module.
 _TRUSTED = {
     "np.load": (
         "phasor/int8_inputs.py",
@@ -92,6 +93,7 @@ _TRUSTED = {
         "phasor/families/lineages.py",
         "phasor/sources/find.py",
         "make/generate.py",
+        "phasor/start.py",
     ),
     "eval": ("phasor/format/tensors.py",),
     "compile": ("phasor/format/tensors.py",),
@@ -260,3 +262,60 @@ def test_a_status_is_kept_and_none_is_zero():
     )
     with pytest.raises(SystemExit):
         through(SystemExit(2))
+
+
+# ---- Before the door
+
+DOORS = sorted(path for path in TOOLS.glob("*.py") if path.name != "check.py")
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> str:
+    """A Python without any package."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return str(folder / "bin/python")
+
+
+@pytest.mark.parametrize("path", DOORS, ids=name_of)
+def test_a_missing_package_is_one_line(path, bare):
+    done = subprocess.run([bare, path, "--help"], capture_output=True, text=True)
+    package = "matplotlib" if path.stem == "plot" else "numpy"
+    line = f"{path.stem}: {missing(ImportError(name=package))}\n"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == line.replace(sys.executable, bare)
+
+
+@pytest.mark.parametrize("path", DOORS, ids=name_of)
+def test_an_older_python_is_one_line(path):
+    old = f"import runpy, sys; sys.version_info = (3, 10, 4); sys.path.insert(0, {str(TOOLS)!r})"
+    run = f"runpy.run_path({str(path)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", f"{old}; {run}"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"{path.stem}: needs Python 3.11 or newer, this is 3.10\n"
+    assert "Python 3.11" in (hostile.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "package,file",
+    [
+        ("matplotlib", "plot"),
+        ("torch", "reference"),
+        ("sentence_transformers.models", "reference"),
+        ("onnxruntime", "bench"),
+    ],
+)
+def test_a_missing_package_is_in_a_file_of_requirements(package, file):
+    says = missing(ImportError(f"No module named {package!r}", name=package))
+    assert says.endswith(f" -m pip install -r tools/locks/requirements-{file}.txt")
+    assert (TOOLS / f"locks/requirements-{file}.txt").is_file()
+
+
+def test_what_make_installs_is_installed_by_make():
+    says = missing(ImportError("No module named 'numpy'", name="numpy"))
+    assert "`make python` installs it; then run .venv/bin/python" in says
+
+
+def test_a_package_that_no_file_lists():
+    error = ImportError("No module named 'nothing'", name="nothing")
+    assert missing(error) == "a package is missing: No module named 'nothing'"

@@ -25,6 +25,7 @@ from typing import Any, Callable, Iterator
 
 from phasor import scratch
 from phasor.errors import PhasorError, printable
+from phasor.start import missing
 
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -78,13 +79,6 @@ def keep_descriptors() -> None:
                     name,
                     open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False),
                 )
-
-
-def before_the_door() -> None:
-    """First in a script: until its front door stands SIGINT ends it as it ends other programs, and
-    not with a traceback out of an import."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -203,7 +197,7 @@ def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
             else error.strerror or str(error),
         )
     except ImportError as error:
-        say(name, f"a package is missing: {error}")
+        say(name, missing(error))
     except Exception as error:  # the last line of defense; readers name what they refuse
         return _unforeseen(name, error)
     return 1
