@@ -52,7 +52,7 @@ void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool u
   const auto code = [=](size_t i) {
     return byte(bytes - kCodeBytes + i);
   };  // of the last record's groups
-  for (size_t g = groups % in_record; g != 0 && g < in_record; ++g)
+  for (size_t g = static_cast<size_t>(groups % in_record); g != 0 && g < in_record; ++g)
     *padded = *padded && scale_code(g, code) == 0 && minimum_code(g, code) == 0;
 }
 
