@@ -1,5 +1,6 @@
 """What a language model loses where the inputs of its products are rounded to int8: how far its
-logits on four prompts are from those of the same weights in f32, measured with the phasor program.
+logits on four prompts, or on random ids without a tokenizer, are from those of the same weights in
+f32, measured with the phasor program.
 
 Bounded: prompts of at most 32 tokens, models of at most 2 GiB as f32, and a time for each run.
 """
@@ -49,18 +50,20 @@ def line(model: Model, sections: dict[int, bytes], file: Path, phasor: Path | No
         why = "there is no phasor program" if phasor is None else "the model is too large for that"
         return f"{_ROUNDED}; what that costs was not measured ({why}); {_INSTEAD}"
     try:
-        found = divergence(model, sections, file, phasor)
+        found, read = divergence(model, sections, file, phasor)
     except PhasorError as error:
         return f"{_ROUNDED}; what that costs was not measured ({error}); {_INSTEAD}"
     return (
-        f"{_ROUNDED}: on four prompts the logits' divergence from f32 (Kullback-Leibler, the mean)"
-        f" is {found:.2g}; {_INSTEAD}"
+        f"{_ROUNDED}: on {read} the logits' divergence from f32 (Kullback-Leibler, the mean) is "
+        f"{found:.2g}; {_INSTEAD}"
     )
 
 
-def divergence(model: Model, sections: dict[int, bytes], file: Path, phasor: Path) -> float:
-    """The mean over all positions of the prompts."""
-    prompts = _prompts(file, phasor)
+def divergence(
+    model: Model, sections: dict[int, bytes], file: Path, phasor: Path
+) -> tuple[float, str]:
+    """(the mean over all positions of what is read, what that is)."""
+    prompts, read = _prompts(file, phasor)
     with scratch.file() as exact, scratch.file() as array:
         with writing(exact) as out:
             write_model(
@@ -74,20 +77,25 @@ def divergence(model: Model, sections: dict[int, bytes], file: Path, phasor: Pat
             np.concatenate([_logits(phasor, path, ids, array) for ids in prompts])
             for path in (exact, file)
         )
-    return difference(wanted, got, D.LOGITS)
+    return difference(wanted, got, D.LOGITS), read
 
 
-def _prompts(file: Path, phasor: Path) -> list[list[int]]:
-    """The ids of the four prompts; without a tokenizer those of the file's test vectors."""
+def _prompts(file: Path, phasor: Path) -> tuple[list[list[int]], str]:
+    """(the ids of the prompts, what they are); without a tokenizer those of the file's test
+    vectors."""
     d = PhasorFile(file).descriptor
     if d["target"]["tokenizer"]:
         words = ("--print-ids", "--")
         texts = (run(phasor, "tokenize", file, *words, p, limit=_MOST_SECONDS) for p in PROMPTS)
-        ids = [printed_ids(text) for text in texts]
+        ids = [one for one in map(printed_ids, texts) if one]
+        if not ids:
+            raise PhasorError("its tokenizer has no id for any of the prompts")
+        read = "four prompts" if len(ids) == len(PROMPTS) else f"{len(ids)} of four prompts"
     else:
         ids = [list(given.target) for given in V.choose_inputs(d)]
+        read = f"{len(ids)} sequences of random ids (the model has no tokenizer)"
     most = min(_MOST_IDS, D.longest(d, "decoder") or _MOST_IDS)
-    return [one[:most] for one in ids[: len(PROMPTS)] if one]
+    return [one[:most] for one in ids], read
 
 
 def _logits(phasor: Path, file: Path, ids: list[int], array: Path) -> np.ndarray:
