@@ -236,7 +236,7 @@ def test_vocabularies_and_flags(tmp_path, capsys):
     (folder / "config.json").write_text('{"eos_token": "<end>"}')
     assert "eos_token: '<end>' is not in the target vocabulary" in said(folder, capsys)
     (folder / "config.json").write_text('{"a_new_field": 1}')
-    assert "a_new_field: not known" in said(folder, capsys)
+    assert "a_new_field (1): not known" in said(folder, capsys)
     (folder / "config.json").unlink()
     path = folder / "source_vocabulary.json"
     for text, says in (

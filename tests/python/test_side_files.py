@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ctranslate2_model
 import numpy as np
 import pytest
 import test_convert_decoders
@@ -175,6 +176,20 @@ def written(made) -> Path:
     return source
 
 
+def late(path: Path) -> test_convert_hf.Directory:
+    """Stanford's ColBERT, with what its code says of itself."""
+    made = test_convert_hf.Directory(path)
+    made.arrays = {n: value for n, value in made.arrays.items() if n.startswith("bert.")}
+    made.arrays["linear.weight"] = np.ones((7, test_convert_hf.WIDTH), np.float32)
+    made.config["architectures"] = ["HF_ColBERT"]
+    made.more = {"tokenizer.json": tokenizer(), "tokenizer_config.json": dict(SETTINGS)}
+    made.more["artifact.metadata"] = {
+        **{"query_maxlen": 8, "doc_maxlen": 9, "query_token_id": "a", "doc_token_id": "b"},
+        **{"dim": 7, "similarity": "cosine", "lr": 1e-5, "meta": {"version": "colbert-v0.4"}},
+    }
+    return made
+
+
 def decoder(path: Path) -> test_convert_decoders.Directory:
     made = test_convert_decoders.Directory(path)
     made.more = {
@@ -199,6 +214,8 @@ FILES = [
     "generation_config.json",
     "chat_template.json",
     "adapter_config.json",
+    "artifact.metadata",
+    "config.json of CTranslate2",
 ]
 
 
@@ -206,7 +223,11 @@ FILES = [
 def source(request, tmp_path):
     """(the directory, flags, the file) for a name of FILES."""
     name = request.param.split()[0]
-    if name in ("generation_config.json", "chat_template.json", "adapter_config.json"):
+    if "CTranslate2" in request.param:
+        folder, flags = ctranslate2_model.Model().write(tmp_path / "m", config={}), []
+    elif name == "artifact.metadata":
+        folder, flags = late(tmp_path).write(), []
+    elif name in ("generation_config.json", "chat_template.json", "adapter_config.json"):
         folder, flags = decoder(tmp_path).write(), []
     else:
         folder, flags = written(encoder(tmp_path)), []
@@ -229,7 +250,8 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
     assert run() == (0, "")
     before = output.read_bytes()
     whole = read_value(path)
-    inside = whole[place.split()[1]] if " " in place else whole
+    part = place.partition("tokenizer.json ")[2]
+    inside = whole[part] if part else whole
     inside = inside[0] if isinstance(inside, list) else inside
     inside[STRANGE] = 3
     path.write_text(json.dumps(whole))
@@ -237,7 +259,7 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
     status, said = run()
     assert status == 1 and not output.exists() and len(said.splitlines()) == 1
     assert str(path.name) in said and STRANGE in said, said
-    key = f"{place.split()[1]}.{STRANGE}" if " " in place else STRANGE
+    key = f"{part}.{STRANGE}" if part else STRANGE
     file = str(path.relative_to(folder)) if folder in path.parents else path.name
     assert run("--ignore-key", f"{file}:{key}") == (0, "")
     written_by = PhasorFile(output).descriptor["model"]["converter"]
@@ -245,6 +267,24 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
     inside.pop(STRANGE)
     path.write_text(json.dumps(whole))
     assert run() == (0, "") and output.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"similarity": "l2"}, "similarity: 'l2' is not built"),
+        ({"interaction": "flipr"}, "interaction: 'flipr' is not built"),
+        ({"pool_factor": 2}, "pool_factor: 2 is not built"),
+        ({"dim": 8}, "dim: 8, and linear.weight has 7 rows"),
+        ({"dim": "7"}, "dim: '7', expected a whole number"),
+    ],
+)
+def test_what_colbert_says_and_is_not_built(change, says, tmp_path, capsys):
+    made = late(tmp_path)
+    made.more["artifact.metadata"] |= change
+    assert made.run() == 1 and not made.output.exists()
+    said = capsys.readouterr().err
+    assert f"artifact.metadata: {says}" in said and len(said.splitlines()) == 1, said
 
 
 def test_a_key_of_gguf(tmp_path, capsys):

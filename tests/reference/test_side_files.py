@@ -125,6 +125,13 @@ def test_every_key_of_sentence_transformers_and_peft_is_known():
     )
 
 
+def test_every_key_of_ctranslate2_is_known():
+    """What its converters write for an encoder-decoder."""
+    specs = pytest.importorskip("ctranslate2.specs")
+    made = specs.TransformerSpec.from_config(1, 2).config.to_dict()
+    assert len(made) >= 6 and not unknown("CTranslate2", [*made, "layer_norm_epsilon"])
+
+
 # ---- What the keys do
 
 

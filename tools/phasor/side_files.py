@@ -191,9 +191,10 @@ file: `phasor inspect` prints it as `model.converter`. `FILE` is a file's name o
 path (`1_Pooling/config.json`). For a key inside a table, put a dot between the names
 (`tokenizer.json:truncation.direction`). You can give the flag several times.
 
-`config.json` has no list of its own: each model family knows its keys. In the tables, `a.b` is the
-key `b` of the table `a`, `*` is any name, and null says nothing. Keys were taken from what
-transformers 4.57 and 5, sentence-transformers 5.7, PEFT 0.21 and llama.cpp write.
+Hugging Face's `config.json` has no list here: each model family knows its keys. In the tables,
+`a.b` is the key `b` of the table `a`, `*` is any name, and null says nothing. Keys were taken from
+what transformers 4.57 and 5, sentence-transformers 5.7, PEFT 0.21, colbert-ai 0.2, CTranslate2 4.8
+and llama.cpp write.
 """
 
 

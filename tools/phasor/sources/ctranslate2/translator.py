@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phasor import side_files
 from phasor.checkpoints.packed import Grid, Integers
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
 from phasor.errors import PhasorError, named, printable, shown
@@ -121,11 +122,8 @@ def read(path: Path) -> Source:
         raise PhasorError(
             f"{where}: a {variables.spec} is not built; there are {', '.join(_HEADS)}"
         )
-    config_path = path / "config.json"
-    values = read_value(config_path) if has_file(config_path) else {}
-    if not isinstance(values, dict):
-        raise PhasorError(f"{config_path}: not a JSON object")
-    config = Config(config_path, values, _CONFIG)
+    said = path / "config.json"
+    config = Config(said, side_files.read(said, "CTranslate2"), _CONFIG)
     try:
         return _Reader(path, variables, config).source()
     except PhasorError as error:
@@ -362,7 +360,6 @@ class _Reader:
             out["source"]["suffix"] = [id_of("source", "eos_token")]
         start = id_of("target", "decoder_start_token") if zero is None else zero
         out["target"] |= {"decoder_start": start, "start": start}
-        self.config.finish((*_CONFIG, "multi_query_attention"))
         return out
 
     def _flag(self, name: str, older: str) -> bool:
@@ -373,7 +370,6 @@ class _Reader:
         """What is left of the numbers: flags of older files, else an error by name."""
         self.flags = {name: self.number(name, 0) for name in ("with_source_bos", "with_source_eos")}
         self.must("with_target_bos", 1)
-        self.config.must("multi_query_attention", False)
         for name in list(self.scalars):
             if self.number(name, 0) != 0 or not name.endswith("multi_query_attention"):
                 raise PhasorError(f"{printable(name)}: is not built")

@@ -10,11 +10,11 @@ import string
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from phasor import side_files
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import shown
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
-from phasor.files import has_file, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 
@@ -91,10 +91,10 @@ def stanford(config: Config, checkpoint: Checkpoint, bare: Head) -> tuple[Late, 
     if name not in checkpoint or len(checkpoint.shape(name)) != 2:
         raise PhasorError(f"{checkpoint.path}: {CLASS} without a matrix {name}")
     where = config.path.parent / "artifact.metadata"
-    values = read_json(where) if has_file(where) else {}
-    given = Config(where, values)
-    for field, value in (("similarity", "cosine"), ("interaction", "colbert")):
-        given.must(field, value)
+    given = Config(where, side_files.read(where))
+    width = checkpoint.shape(name)[0]
+    if given.whole("dim", 1, _MOST, default=width) != width:
+        raise given.error("dim", f"{given.get('dim')}, and {name} has {width} rows")
     late = Late(
         where,
         given.whole("query_maxlen", 1, _MOST, default=32),
@@ -108,7 +108,7 @@ def stanford(config: Config, checkpoint: Checkpoint, bare: Head) -> tuple[Late, 
         else D.HIDDEN_EXPANSION,
         tuple(string.punctuation) if given.flag("mask_punctuation", default=True) else (),
     )
-    return late, bare._replace(**head(_LAST, checkpoint.shape(name)[0], False))
+    return late, bare._replace(**head(_LAST, width, False))
 
 
 def pylate(where: Path, config: Config) -> Late:
