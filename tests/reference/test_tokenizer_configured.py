@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import tokenizers
@@ -116,19 +119,13 @@ def ids_of(folder: Path) -> list[list[int]]:
     return [made(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
 
 
-@pytest.fixture(scope="module")
-def newer(tmp_path_factory) -> dict[str, list[list[int]]]:
+def newer_ids(words: list) -> dict[str, Any]:
+    """What this program prints with the newer transformers."""
     if not (NEWER / "transformers").is_dir():
         message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
         pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
-    folders = []
-    for name, (made, config, versions) in CASES.items():
-        if "5" in versions:
-            folder = tmp_path_factory.mktemp("newer") / name.replace(" ", "_")
-            folder.mkdir()
-            folders.append(written(folder, made, config))
     done = subprocess.run(
-        [sys.executable, __file__, *folders],
+        [sys.executable, __file__, *words],
         env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
@@ -137,6 +134,17 @@ def newer(tmp_path_factory) -> dict[str, list[list[int]]]:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("version").startswith("5.")
     return found
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory) -> dict[str, list[list[int]]]:
+    folders = []
+    for name, (made, config, versions) in CASES.items():
+        if "5" in versions:
+            folder = tmp_path_factory.mktemp("newer") / name.replace(" ", "_")
+            folder.mkdir()
+            folders.append(written(folder, made, config))
+    return newer_ids(folders)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -177,7 +185,127 @@ def test_what_is_refused(made, config, line, tmp_path):
         hf.build_hf_section(written(tmp_path, made, config))
 
 
+# ---- A space before a text: add_prefix_space beside Metaspace, which has another name for it
+
+_STEPS = ("always", "first", "never", "Prepend")
+_MADE_OF = {"Llama": "tokenizer.model", "T5": "spiece.model"}  # by transformers 4, where it is said
+_SPACES = ["the dog", " the dog", "the</s>dog", "  two  x", "a</s> b"]
+
+
+class Space(NamedTuple):
+    kind: str
+    step: str
+    said: bool | None
+    more: dict = {}
+    model: bool = False  # the SentencePiece file is there too
+
+    @property
+    def name(self) -> str:
+        return ",".join(map(str, (self.kind, self.step, self.said, *self.more, self.model)))
+
+
+SPACES = [
+    Space(kind, step, said, more, model)
+    for kind in ("Llama", "T5", "PreTrained", "XLNet")
+    for step in _STEPS
+    for said in (None, True, False)
+    for model in ((False, True) if kind in _MADE_OF else (False,))
+    for more in (({}, {"legacy": False}) if model and said else ({},))
+    if step != "Prepend" or kind in ("Llama", "PreTrained")
+]
+
+
+@functools.lru_cache
+def _made(root: Path, bpe: bool) -> tuple[Path, dict]:
+    """A SentencePiece model, and the tokenizer.json of it."""
+    from test_same_ids import _BYTES, sentences
+    from test_tokenizer_listed import train
+
+    path = root / ("tokenizer.model" if bpe else "spiece.model")
+    if bpe:
+        train(path, sentences(), 400, "bpe", **_BYTES)
+        made = transformers.LlamaTokenizerFast(str(path), legacy=False)
+    else:
+        train(path, sentences(), 300, "unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+        made = transformers.T5TokenizerFast(str(path), extra_ids=0)
+    return path, json.loads(made.backend_tokenizer.to_str())
+
+
+def spaced(root: Path, space: Space) -> Path:
+    folder = root / space.name
+    folder.mkdir()
+    bpe = space.kind in ("Llama", "PreTrained")
+    model, spec = _made(root, bpe)
+    spec = {**spec, "post_processor": None}
+    if space.step == "Prepend":
+        steps = [{"type": "Prepend", "prepend": "▁"}]
+        steps += [{"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]
+        spec |= {"normalizer": {"type": "Sequence", "normalizers": steps}, "pre_tokenizer": None}
+    else:
+        spec["pre_tokenizer"] = {
+            **{"type": "Metaspace", "replacement": "▁"},
+            **{"prepend_scheme": space.step, "split": not bpe},
+        }
+    kind = f"{space.kind}Tokenizer{'Fast' * (space.kind == 'PreTrained')}"
+    config = {"tokenizer_class": kind, "eos_token": "</s>", "unk_token": "<unk>", **space.more}
+    config |= {"extra_ids": 0, "pad_token": "<pad>"} if space.kind == "T5" else {}
+    config |= {} if space.said is None else {"add_prefix_space": space.said}
+    named = {"Llama": {"model_type": "llama"}, "T5": {"model_type": "t5"}}.get(space.kind, {})
+    for name, content in (
+        ("tokenizer.json", spec),
+        ("tokenizer_config.json", config),
+        ("config.json", named),
+    ):
+        (folder / name).write_text(json.dumps(content))
+    if space.model:
+        shutil.copy(model, folder / model.name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spaces(tmp_path_factory) -> dict[str, tuple[Path, Any, Any]]:
+    """By case: the directory, and the ids of both versions; None: it cannot open it."""
+    root = tmp_path_factory.mktemp("spaces")
+    folders = {space.name: spaced(root, space) for space in SPACES}
+    newer = newer_ids(["--spaces", *folders.values()])
+    return {n: (folder, _ids_or_none(folder), newer[n]) for n, folder in folders.items()}
+
+
+def _ids_or_none(folder: Path) -> list[list[int]] | None:
+    try:
+        made = transformers.AutoTokenizer.from_pretrained(folder)
+    except (ValueError, TypeError):  # of a SentencePiece file that is not there
+        return None
+    return [made(text, add_special_tokens=False)["input_ids"] for text in _SPACES]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
+def test_a_space_before_a_text(space, spaces):
+    """The ids are those of 4.57, or the directory is refused, and then with a reason. Where 4.57
+    opens none, or 5.x has other ids, a line says so."""
+    from phasor.sources.hugging_face import configured
+    from phasor.tokenizers.section import TokenizerError
+
+    folder, older, newer = spaces[space.name]
+    file = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    own = [file.encode(text, add_special_tokens=False).ids for text in _SPACES]
+    spec, config = (
+        json.loads((folder / name).read_text())
+        for name in ("tokenizer.json", "tokenizer_config.json")
+    )
+    try:
+        configured.configured(spec, folder, {**config})
+    except TokenizerError as error:
+        assert "add_prefix_space is" in str(error) and own != older, (older, own)
+        return
+    assert older in (None, own)
+    if space.kind in _MADE_OF:
+        assert (configured.other_ids(folder) is not None) == (newer != own)
+
+
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    every = {Path(folder).name: ids_of(Path(folder)) for folder in sys.argv[1:]}
+    spaces_are_asked = sys.argv[1:2] == ["--spaces"]
+    one = _ids_or_none if spaces_are_asked else ids_of
+    every = {Path(folder).name: one(Path(folder)) for folder in sys.argv[1 + spaces_are_asked :]}
     print(json.dumps({"version": transformers.__version__, **every}))

@@ -18,7 +18,7 @@ from phasor.sources.hugging_face.added import (
     read_table,
     token_text,
 )
-from phasor.tokenizers.json_parts import steps, types_of
+from phasor.tokenizers.json_parts import metaspace, steps, types_of
 from phasor.tokenizers.section import TokenizerError
 from phasor.values import words
 
@@ -56,7 +56,7 @@ def configured(spec: dict, folder: Path, config: dict) -> dict:
                 " and versions of transformers read different ones; make them the same"
             )
         spec["normalizer"] = {**normalizer, **said}
-    _check_prefix(spec.get("pre_tokenizer"), config)
+    _check_prefix(spec, folder, config, kind)
     _check_settings(spec, config, kind)
     ids, own = _texts(spec.get("model")), spec.get("added_tokens") or []
     if not isinstance(own, list) or not all(is_token(token) for token in own):
@@ -129,18 +129,51 @@ def is_token(token: Any) -> bool:
     return isinstance(text, str) and type(id_) is int
 
 
-def _check_prefix(step: Any, config: dict) -> None:
-    """A class of transformers puts its own add_prefix_space, false where nothing says it, in the
-    place of the file's; what has no class is the package's own."""
-    name, classed = "add_prefix_space", config.get("tokenizer_class") or config.get("model_type")
-    if not classed or not isinstance(step, dict) or step.get("type") != "ByteLevel":
-        return
-    said, own = bool(config.get(name)), step.get(name)
-    if isinstance(own, bool) and own != said:
-        raise TokenizerError(
-            f"tokenizer_config.json: {name} is {str(said).lower()}, and the pre_tokenizer of"
-            f" tokenizer.json has {str(own).lower()}; make them the same"
-        )
+_PREFIX = "add_prefix_space"
+# Classes that 4.57 makes of this SentencePiece file, and not of tokenizer.json, where _PREFIX is
+# said.
+_MADE_OF = {"Llama": "tokenizer.model", "T5": "spiece.model", "MT5": "spiece.model"}
+
+
+def _check_prefix(spec: dict, folder: Path, config: dict, kind: str) -> None:
+    """PhasorError for an add_prefix_space that is not tokenizer.json's. A class of transformers
+    puts its own, false where nothing says it, in the place of ByteLevel's; what has no class is the
+    package's own. Metaspace has another name for it, and stays as it is but in _MADE_OF."""
+    classed = config.get("tokenizer_class") or config.get("model_type")
+    said, step = config.get(_PREFIX), spec.get("pre_tokenizer")
+    if isinstance(step, dict) and step.get("type") == "ByteLevel":
+        own = step.get(_PREFIX)
+        if classed and isinstance(own, bool) and own != bool(said):
+            what = f"the pre_tokenizer of tokenizer.json has {str(own).lower()}"
+            raise _other_prefix(bool(said), what)
+    elif kind in _MADE_OF and said is not None:
+        _check_made(spec, folder, config, kind)
+
+
+def _check_made(spec: dict, folder: Path, config: dict, kind: str) -> None:
+    """PhasorError for a tokenizer.json whose spaces are not those of _MADE_OF's file."""
+    said, older = bool(config[_PREFIX]), config.get("legacy") in (None, True)
+    normalizers = types_of(spec, "normalizer", _INSIDE["normalizer"])
+    given = steps(spec.get("pre_tokenizer"), "pre_tokenizer", _INSIDE["pre_tokenizer"])
+    schemes = [metaspace(s, "pre_tokenizer")[0] for s in given if s["type"] == "Metaspace"]
+    own = "Prepend" in normalizers or schemes not in ([], ["never"])
+    hint = f" ({side_files.ignoring(Path('tokenizer_config.json'), _PREFIX)} leaves it out)"
+    if own != said:
+        what = f"tokenizer.json puts {'one' if own else 'none'} before a text"
+        raise _other_prefix(said, what, hint)
+    made = ["always" if older else "first"]
+    if kind == "Llama" and older:  # its steps are normalizers
+        made = []
+    if said and schemes != made and has_file(folder / _MADE_OF[kind]):
+        what = f"transformers 4 then makes the steps of {_MADE_OF[kind]}, which are others"
+        raise _other_prefix(said, what, hint)
+
+
+def _other_prefix(said: bool, what: str, hint: str = "") -> TokenizerError:
+    return TokenizerError(
+        f"tokenizer_config.json: {_PREFIX} is {str(said).lower()}, and {what}; make them the same"
+        f"{hint}"
+    )
 
 
 # Classes of transformers 5 that make the normalizer and the pre-tokenizer anew, whatever a
@@ -191,7 +224,8 @@ def other_ids(path: Path) -> str | None:
     elif kind == "Llama":
         level = types_of(spec, "decoder", "decoders") == _LEVEL
         same = level or own.get("model_type") in _OF_MISTRAL
-        same = same or (not normalizers and '"never"' not in scheme)
+        theirs = '"never"' if config.get(_PREFIX) is False else '"first"'
+        same = same or (not normalizers and theirs in scheme)
     return None if same else _other(file, kind)
 
 
