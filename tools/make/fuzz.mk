@@ -55,9 +55,10 @@ FUZZ_REPLAY := $(OUT)/fuzz_replay
 FUZZ_REPLAY_OBJ := $(patsubst %.cpp,$(OBJ)/%.o,$(FUZZ_TARGET_SRC) tests/fuzz/replay.cpp)
 $(FUZZ_REPLAY): $(FUZZ_REPLAY_OBJ) $(patsubst src/cli/%.cpp,$(CLI_OUT)/obj/src/cli/%.o,$(FUZZ_CLI_SRC)) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) $(FUZZ_WRAP) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDFLAGS)
+# Without run-time types, as the program's objects are: the sanitizer of virtual calls would ask for theirs.
 $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_TEST) -fno-rtti $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 ifeq ($(TARGET)$(CROSS)$(LIBC)$(PHASOR_ONLY),)
 tests: $(FUZZ_REPLAY)
 endif
