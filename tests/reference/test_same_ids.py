@@ -31,6 +31,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers.models.m2m_100 import tokenization_m2m_100
 
 from phasor import convert
+from phasor.format.file import CHAT, PhasorFile
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -77,7 +78,7 @@ def texts_with(special: list[str]) -> list[str]:
     return out
 
 
-CHAT = [
+TALK = [
     {"role": "user", "content": "the dog"},
     {"role": "assistant", "content": "Once upon a time"},
     {"role": "user", "content": " the fox\n\nand <b>Lily</b>"},
@@ -98,6 +99,9 @@ class Made(NamedTuple):
     words: Any = None  # the tokenizer of the first, where it has a chat template
     # by form, why its library has other ids than the first form's
     other: dict[str, str] = {}
+
+
+_OWN_STEPS = "5.x has steps of its own"
 
 
 def auto(folder: Path, **how: Any) -> Callable[[list[str]], list[list[int]]]:
@@ -296,7 +300,7 @@ def _llama2(folder: Path, legacy: bool) -> Made:
     forms["tokenizer.model, added_tokens.json"] = Form(listed, auto(listed))
     forms["the slow class"] = Form(saved(slow, folder / "slow", net), auto(folder / "slow"))
     forms["5.x"] = Form(folder / "fast", "newer")
-    other = {"5.x": "5.x has steps of its own"} if legacy else {}
+    other = {"5.x": _OWN_STEPS} if legacy else {}
     edited = without_start(folder / "fast", folder / "edited")
     forms["5.x, no start"] = Form(edited, "newer")
     other["5.x, no start"] = "the template of tokenizer.json has none"
@@ -357,6 +361,7 @@ def _added_llama(folder: Path) -> Made:
     del said["added_tokens_decoder"]
     (older / "tokenizer_config.json").write_text(json.dumps(said))
     forms["the slow class, an older one"] = Form(older, auto(older))
+    forms["5.x"] = Form(folder / "fast", "newer")
     added = {"<pad>": "control", "<|im_start|>": "control", "<|im_end|>": "user"}
     tokens, types, scores = of_sentencepiece(folder / "tokenizer.model", added)
     ids = {"bos": 1, "eos": 2, "unknown": 0}
@@ -367,6 +372,7 @@ def _added_llama(folder: Path) -> Made:
         )
         forms[name] = Form(path, "the first")
     other = {"the slow class, an older one": "without flags a token is looked for behind ▁"}
+    other["5.x"] = _OWN_STEPS
     return Made(forms, special, made, other)
 
 
@@ -541,8 +547,10 @@ def _gpt2(folder: Path) -> Made:
     )
 
 
-def _package(folder: Path, made: Tokenizer, kind: str, pre: str, begin: str, special: list) -> Made:
-    """A tokenizer.json of byte-level BPE, without files beside it."""
+def _package(
+    folder: Path, made: Tokenizer, kind: str, pre: str, begin: str, special: list, **flags: bool
+) -> Made:
+    """A tokenizer.json of byte-level BPE, without files beside it. flags: of GGUF."""
     made.save(str(folder / "tokenizer.json"))
     own = getattr(transformers, kind)
     fast = own(tokenizer_file=str(folder / "tokenizer.json"), eos_token="<|im_end|>")
@@ -569,6 +577,7 @@ def _package(folder: Path, made: Tokenizer, kind: str, pre: str, begin: str, spe
             merges=merges,
             pre=pre,
             ids=ids,
+            flags=flags,
             template=template,
         )
         forms[name] = Form(path, "the first")
@@ -605,9 +614,9 @@ def _cohere(folder: Path) -> Made:
     level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made = byte_level(pre_tokenizers.Sequence([digits, level]), special)
     made.normalizer = tokenizers.normalizers.NFC()
-    out = _package(folder, made, "CohereTokenizerFast", "command-r", special[2], special)
-    # 4.57's class and GGUF begin a text with the start token where nothing says otherwise
-    forms = {n: form for n, form in out.forms.items() if not n.startswith("GGUF")}
+    start = dict(add_bos_token=True)  # as llama.cpp's converter says it
+    out = _package(folder, made, "CohereTokenizerFast", "command-r", special[2], special, **start)
+    forms = dict(out.forms)
     edited = without_start(folder / "fast", folder / "edited")
     forms["5.x, no start"] = Form(edited, "newer")
     other = {"5.x, no start": "the template of tokenizer.json has none"}
@@ -715,12 +724,27 @@ def _bertweet(folder: Path) -> Made:
     net = encoder(folder / "net", len(slow) + 2, "Roberta", pad_token_id=1)
     saved(slow, folder / "slow", net)
     return Made(
+        # (5.x saves bpe.codes without the counts, and reads other merges of it)
         {"vocab.txt, bpe.codes": Form(folder / "slow", auto(folder / "slow"))},
         ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
     )
 
 
 # ---- Translators
+
+def fast_forms(folder: Path, kind: str, net: Path, file: str) -> dict[str, Form]:
+    """The tokenizer.json of a fast class, and what 5.x saves of it."""
+    own = getattr(transformers, f"{kind}TokenizerFast")
+    saved(own.from_pretrained(folder / "slow"), folder / "fast", net)
+    (folder / "fast" / file).unlink(missing_ok=True)
+    said = json.loads((folder / "fast" / "tokenizer_config.json").read_text())
+    said.pop("add_prefix_space", None)  # of T5's class, which makes it of the file again
+    (folder / "fast" / "tokenizer_config.json").write_text(json.dumps(said))
+    return {
+        "tokenizer.json": Form(folder / "fast", auto(folder / "fast")),
+        "5.x": Form(folder / "fast", "newer"),
+    }
+
 
 _T5_IDS = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
 
@@ -754,8 +778,10 @@ def _t5(folder: Path) -> Made:
         {
             "spiece.model": Form(folder / "slow", auto(folder / "slow", **use)),
             "spiece.model, added_tokens.json": Form(older, auto(older, **use)),
+            **fast_forms(folder, "T5", net, "spiece.model"),
         },
         ["<pad>", "<unk>", "<extra_id_0>", "<extra_id_9>", "<ORG>", "<new>"],
+        other={"tokenizer.json": "the fast class keeps a space before a token like <new>"},
     )
 
 
@@ -769,10 +795,32 @@ def _pegasus(folder: Path) -> Made:
     return Made(
         {
             "spiece.model": Form(folder / "slow", auto(folder / "slow", **use)),
+            **fast_forms(folder, "Pegasus", net, "spiece.model"),
             **ctranslate2(folder / "ct2", folder / "slow", folder / "slow", ["spiece.model"]),
         },
         ["</s>", "<pad>", "<mask_1>", "<mask_2>", "<unk_7>"],
+        other={"5.x": _OWN_STEPS},
     )
+
+
+def _bart(folder: Path) -> Made:
+    made = _roberta(folder)
+    for name in ("fast", "slow"):
+        for file in ("model.safetensors", "config.json"):
+            (folder / name / file).unlink()
+    slow = transformers.BartTokenizer(*(str(folder / f) for f in ("vocab.json", "merges.txt")))
+    slow.add_special_tokens({"additional_special_tokens": ["<new>"]})
+    shutil.rmtree(folder / "net")
+    more = dict(normalize_before=False, normalize_embedding=True)
+    net = translator(folder / "net", slow, "Bart", **more)
+    saved(slow, folder / "slow", net)
+    fast = transformers.BartTokenizerFast.from_pretrained(folder / "slow")
+    saved(fast, folder / "fast", net)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / "fast" / name).unlink()
+    copied = ["vocab.json", "merges.txt"]
+    theirs = ctranslate2(folder / "ct2", folder / "slow", folder / "slow", copied)
+    return made._replace(forms={**made.forms, **theirs})
 
 
 def _fairseq(kind: str, folder: Path) -> Made:
@@ -788,18 +836,14 @@ def _fairseq(kind: str, folder: Path) -> Made:
     saved(slow, folder / "slow", net)
     use = dict(use_fast=False)
     forms = {"the slow class": Form(folder / "slow", auto(folder / "slow", **use))}
-    if kind == "Nllb":
-        fast = transformers.NllbTokenizerFast.from_pretrained(folder / "slow")
-        saved(fast, folder / "fast", net)
-        (folder / "fast" / name).unlink(missing_ok=True)
-        forms["tokenizer.json"] = Form(folder / "fast", auto(folder / "fast"))
+    forms |= fast_forms(folder, kind, net, name)
     if kind == "Nllb":  # mBART's has no decoder_start_token there, and is refused by it
         forms |= ctranslate2(folder / "ct2", folder / "slow", folder / "slow", [name])
         asked = ["--tokenizer", str(folder / "fast" / "tokenizer.json")]
         forms["CTranslate2, tokenizer.json"] = Form(folder / "ct2", "the first", asked)
     first = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn"}[kind]
     special = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", first, "sa_IN"]
-    return Made(forms, special)
+    return Made(forms, special, other={} if kind == "MBart" else {"5.x": _OWN_STEPS})
 
 
 def _m2m100(folder: Path) -> Made:
@@ -818,6 +862,7 @@ def _m2m100(folder: Path) -> Made:
     return Made(
         {
             "vocab.json": Form(folder / "slow", auto(folder / "slow")),
+            "5.x": Form(folder / "slow", "newer"),
             **ctranslate2(folder / "ct2", folder / "slow", folder / "slow", [name]),
         },
         ["<s>", "</s>", "<pad>", "<unk>", "__en__", "__fr__"],
@@ -838,6 +883,7 @@ def _marian(folder: Path) -> Made:
     return Made(
         {
             "source.spm, vocab.json": Form(folder / "slow", auto(folder / "slow")),
+            "5.x": Form(folder / "slow", "newer"),
             **ctranslate2(
                 folder / "ct2", folder / "slow", folder / "slow", ["source.spm", "target.spm"]
             ),
@@ -863,6 +909,7 @@ KINDS: dict[str, Callable[[Path], Made]] = {
     "BERTweet": _bertweet,
     "T5": _t5,
     "Pegasus": _pegasus,
+    "BART": _bart,
     "mBART": functools.partial(_fairseq, "MBart"),
     "mBART-50": functools.partial(_fairseq, "MBart50"),
     "NLLB": functools.partial(_fairseq, "Nllb"),
@@ -877,7 +924,7 @@ KINDS: dict[str, Callable[[Path], Made]] = {
 def asked(made: Made) -> list[str]:
     out = texts_with(made.special)
     if made.words is not None:
-        out.append(made.words.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True))
+        out.append(made.words.apply_chat_template(TALK, tokenize=False, add_generation_prompt=True))
     return out
 
 
@@ -948,6 +995,7 @@ def test_the_ids_are_the_same(kind, every, phasor, tmp_path, capsys):
             wrong.append((name, "its library has other ids", pairs[:2]))
         if made.words is not None and name not in made.other and not wrong:
             _check_chat(phasor, out, made.words, name)
+            _check_end(phasor, out, made.words, name)
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -968,3 +1016,23 @@ def _check_chat(phasor: Path, model: Path, words: Any, form: str) -> None:
         want = words.apply_chat_template(talk, add_generation_prompt=True)
         assert line["input_tokens"] == len(want), (form, talk)
         talk.append({"role": "assistant", "content": line["text"]})
+
+
+def _check_end(phasor: Path, model: Path, words: Any, form: str) -> None:
+    """The token behind an answer, which is special or only added, ends it, and as a stop string an
+    output."""
+    said = words.apply_chat_template(TALK[:2], tokenize=False)
+    behind = said.split(TALK[1]["content"])[1]
+    added = words.added_tokens_decoder.items()
+    end, token = next(row for row in added if behind.startswith(row[1].content))
+    file = PhasorFile(model)
+    others = (id_ for id_ in range(file.descriptor["target"]["vocabulary"]) if id_ != end)
+    flags = [model, "--json", "--quiet", "-n", "3", "--suppress", ",".join(map(str, others))]
+    stop = ["--stop", token.content]
+    for command, *more in [["run", *stop]] + [["chat"]] * bool(file.section(CHAT)):
+        run = [phasor, command, *flags, *more]
+        done = subprocess.run(run, input="the dog\n", capture_output=True, text=True)
+        assert done.returncode == 0, (form, done.stderr)
+        line = json.loads(done.stdout)
+        assert (line["ids"], line["text"]) == ([end], ""), (form, command, line)
+        assert line["finish"] != "length", (form, command, line)
