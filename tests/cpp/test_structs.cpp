@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -479,4 +482,424 @@ TEST_CASE("structs: nothing is read of an array of none") {
   phasor_error error = PHASOR_ERROR_INIT;
   CHECK(phasor_step(e.session, items, 0, &error) == PHASOR_OK);
   CHECK(phasor_step(e.session, nullptr, 0, &error) == PHASOR_OK);
+}
+
+// ---- Every number that a caller gives
+
+namespace {
+
+struct NumberField {
+  std::string name;
+  std::size_t offset, bytes;
+  bool real;
+};
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::string text_of_the_header() {
+  std::ifstream file("include/phasor.h");
+  REQUIRE(file.good());
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string all = text.str();
+  for (std::size_t at; (at = all.find("/*")) != std::string::npos;)
+    all.erase(at, all.find("*/", at) + 2 - at);
+  std::string out;  // without the preprocessor's lines
+  std::istringstream lines(all);
+  bool goes_on = false;
+  for (std::string line; std::getline(lines, line);) {
+    const bool theirs = goes_on || line.compare(0, 1, "#") == 0;
+    goes_on = theirs && ends_with(line, "\\");
+    if (!theirs) out += line + "\n";
+  }
+  return out;
+}
+
+// The words between two marks, cut at `by`.
+std::vector<std::string> parts_of(const std::string& text, char by) {
+  std::vector<std::string> out;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, by);) {
+    const std::size_t from = part.find_first_not_of(" \n"), to = part.find_last_not_of(" \n");
+    if (from != std::string::npos) out.push_back(part.substr(from, to + 1 - from));
+  }
+  return out;
+}
+
+// Whether a number says how many things a pointer of the caller has: any other one is the caller's
+// bug, which the library cannot see.
+bool is_size_of_a_block(const std::string& name) {
+  return name == "count" || name == "capacity" || name == "bytes" || ends_with(name, "_count") ||
+         ends_with(name, "_bytes");
+}
+
+struct OfEight {
+  char before;
+  uint64_t number;  // aligned to 4 bytes in structs of 32-bit x86
+};
+
+// The numbers of a struct of the header with their places, by the rules of C; `bytes` is where the
+// last field ends.
+std::vector<NumberField> numbers_of(const std::string& header, const std::string& name,
+                                    std::size_t* bytes) {
+  static const std::map<std::string, std::size_t> sizes = {
+      {"uint32_t", 4}, {"int32_t", 4}, {"float", 4}, {"uint64_t", 8}, {"size_t", sizeof(size_t)},
+      {"char", 1}};
+  const std::string begin = "typedef struct " + name + " {";
+  const std::size_t at = header.find(begin), from = at + begin.size();
+  REQUIRE(at != std::string::npos);
+  std::vector<NumberField> out;
+  std::size_t end = 0;
+  bool pointers = false;
+  const auto place = [&end](std::size_t size, std::size_t align) {
+    const std::size_t here = (end + align - 1) / align * align;
+    end = here + size;
+    return here;
+  };
+  const std::string body = header.substr(from, header.find("}", from) - from);
+  for (const std::string& field : parts_of(body, ';')) {
+    if (field.find('*') != std::string::npos) {
+      place(sizeof(void*), alignof(void*));
+      pointers = true;
+      continue;
+    }
+    const std::size_t space = field.find(' ');
+    const std::string type = field.substr(0, space);
+    for (std::string one : parts_of(field.substr(space), ',')) {
+      std::size_t count = type == "phasor_random" ? 4 : 1;
+      if (const std::size_t open = one.find('['); open != std::string::npos)
+        count = std::stoul(one.substr(open + 1)), one = one.substr(0, open);
+      const auto known = sizes.find(type == "phasor_random" ? "uint64_t" : type);
+      CAPTURE(field);
+      REQUIRE(known != sizes.end());
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t align = std::min(known->second, offsetof(OfEight, number));
+        const std::size_t here = place(known->second, align);
+        if (one != "struct_size" && type != "char")
+          out.push_back({one, here, known->second, type == "float"});
+      }
+    }
+  }
+  if (pointers)
+    out.erase(std::remove_if(out.begin(), out.end(),
+                             [](const NumberField& f) { return is_size_of_a_block(f.name); }),
+              out.end());
+  *bytes = end;
+  return out;
+}
+
+const uint64_t kWholes[] = {0,          1,          2,           0x7F,       0x7FFFFFFF,
+                            0x80000000, 0xFFFFFFFE, 0xFFFFFFFF,  0x1FFFFFFFF, uint64_t{1} << 63,
+                            UINT64_MAX, UINT64_MAX - 1};
+const float kReals[] = {0.0f,   -0.0f,   1e-45f, 1.0f,  -1.0f,     0.5f,      1.0001f,
+                        1e30f,  -1e30f,  1e-30f, 4.0f,  INFINITY,  -INFINITY, NAN};
+
+// A status of the header, and a line where it is not PHASOR_OK and the call has one.
+void check_answer(phasor_status status, const phasor_error* error) {
+  CHECK((status >= PHASOR_OK && status <= PHASOR_MISMATCH));
+  if (status != PHASOR_OK && error != nullptr) CHECK(error->text[0] != 0);
+}
+
+}  // namespace
+
+TEST_CASE("values: every number of every struct of the header, at its ends and past them") {
+  Fixture f;
+  const std::string header = text_of_the_header();
+  std::size_t tried = 0;
+  for (const auto& cases : {options_cases(&f), result_cases(&f)})
+    for (const Case& c : cases) {
+      if (!c.call) continue;
+      std::size_t bytes = 0;
+      const std::vector<NumberField> fields = numbers_of(header, c.name, &bytes);
+      CAPTURE(c.name);
+      REQUIRE((bytes + c.align - 1) / c.align * c.align == c.size);
+      for (const NumberField& field : fields) {
+        CAPTURE(field.name);
+        const auto with = [&](const void* value) {
+          std::vector<unsigned char> given = c.valid;
+          std::memcpy(given.data() + field.offset, value, field.bytes);
+          phasor_error error = PHASOR_ERROR_INIT;
+          const phasor_status status = c.call(given.data(), &error);
+          check_answer(status, c.says ? &error : nullptr);
+          ++tried;
+          return status;
+        };
+        if (!field.real)
+          for (const uint64_t value : kWholes) (void)with(&value);
+        for (std::size_t i = 0; field.real && i < std::size(kReals); ++i) {
+          CAPTURE(kReals[i]);
+          const phasor_status status = with(&kReals[i]);
+          if (!c.result && !std::isfinite(kReals[i])) CHECK(status == PHASOR_BAD_INPUT);
+        }
+      }
+    }
+  CHECK(tried > 1500);
+}
+
+namespace {
+
+// The numbers that functions take, "phasor_label.index", but for sizes of blocks behind pointers.
+std::set<std::string> numbers_of_functions(const std::string& header) {
+  std::set<std::string> out;
+  for (const std::string& statement : parts_of(header, ';')) {
+    const std::size_t open = statement.find('('), close = statement.rfind(')');
+    if (open == std::string::npos || statement.find('{') != std::string::npos ||
+        statement.find("typedef") != std::string::npos)
+      continue;
+    const std::size_t from = statement.rfind(' ', open) + 1, star = statement.rfind('*', open) + 1;
+    const std::string name = statement.substr(std::max(from, star), open - std::max(from, star));
+    if (name.compare(0, 7, "phasor_") != 0) continue;
+    bool behind_pointer = false;
+    for (const std::string& given : parts_of(statement.substr(open + 1, close - open - 1), ',')) {
+      const bool pointer = given.find('*') != std::string::npos;
+      const std::string one = given.substr(given.rfind(' ') + 1);
+      if (!pointer && given != "void" && given.find("phasor_") == std::string::npos &&
+          !(behind_pointer && is_size_of_a_block(one)))
+        out.insert(name + "." + one);
+      behind_pointer = pointer;
+    }
+  }
+  return out;
+}
+
+using NumberCall = std::function<void(uint64_t whole, float real)>;
+
+std::map<std::string, NumberCall> number_calls(Fixture* f, std::vector<float>* floats) {
+  const phasor_model* m = f->e.model;
+  phasor_session* s = f->e.session;
+  const auto n = [](uint64_t whole) { return static_cast<uint32_t>(whole); };
+  static std::size_t bytes;
+  static phasor_error error;
+  static char text[64];
+  static uint32_t count;
+  error = PHASOR_ERROR_INIT;
+  const auto said = [](phasor_status status) { check_answer(status, nullptr); };
+  const auto line = [](phasor_status status) {
+    check_answer(status, &error);
+    error = PHASOR_ERROR_INIT;
+  };
+  const auto result = [](auto struct_of) {
+    struct_of.struct_size = sizeof struct_of;
+    return struct_of;
+  };
+  return {
+      {"phasor_isa_name.index", [=](uint64_t v, float) { (void)phasor_isa_name(n(v)); }},
+      {"phasor_model_side.side",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_side{});
+         said(phasor_model_side(m, n(v), &out));
+       }},
+      {"phasor_label.index", [=](uint64_t v, float) { (void)phasor_label(m, n(v), &bytes); }},
+      {"phasor_prompt.index",
+       [=](uint64_t v, float) {
+         const char *name = nullptr, *of = nullptr;
+         said(phasor_prompt(m, n(v), &name, &bytes, &of, &bytes));
+       }},
+      {"phasor_tensor_get.index",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_tensor{});
+         said(phasor_tensor_get(m, n(v), &out));
+       }},
+      {"phasor_field_get.index",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_field{});
+         said(phasor_field_get(m, n(v), &out));
+       }},
+      {"phasor_limits_for.source",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_limits{});
+         said(phasor_limits_for(m, n(v), 3, &out));
+       }},
+      {"phasor_limits_for.target",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_limits{});
+         said(phasor_limits_for(m, 0, n(v), &out));
+         (void)phasor_session_size(&bytes, m, &out, nullptr);
+       }},
+      {"phasor_session_part.index",
+       [=](uint64_t v, float) {
+         const char* name = nullptr;
+         uint64_t part = 0;
+         said(phasor_session_part(m, &f->limits, n(v), &name, &part));
+       }},
+      {"phasor_model_cost.source",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_cost{});
+         said(phasor_model_cost(m, n(v), 0, &out));
+       }},
+      {"phasor_model_cost.position",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_cost{});
+         said(phasor_model_cost(m, 0, n(v), &out));
+       }},
+      {"phasor_model_peak.what", [=](uint64_t v, float) { (void)phasor_model_peak(m, n(v), 1); }},
+      // so many are done: only small ones end
+      {"phasor_model_peak.rounds",
+       [=](uint64_t v, float) { (void)phasor_model_peak(m, PHASOR_PEAK_F32, v & 255); }},
+      {"phasor_logits.row", [=](uint64_t v, float) { (void)phasor_logits(s, n(v)); }},
+      {"phasor_hidden.sequence",
+       [=](uint64_t v, float) { (void)phasor_hidden(s, n(v), &count, &count); }},
+      {"phasor_encoder_output.sequence",
+       [=](uint64_t v, float) { line(phasor_encoder_output(s, n(v), 0, 1, &error)); }},
+      {"phasor_encoder_output.first",
+       [=](uint64_t v, float) { line(phasor_encoder_output(s, 0, n(v), 1, &error)); }},
+      {"phasor_encoder_output.count",
+       [=](uint64_t v, float) { line(phasor_encoder_output(s, 0, 0, n(v), &error)); }},
+      {"phasor_embedding.sequence",
+       [=](uint64_t v, float) {
+         line(phasor_embedding(s, n(v), 1, 0, floats->data(), 1, &error));
+       }},
+      {"phasor_embedding.pooling",
+       [=](uint64_t v, float) {
+         line(phasor_embedding(s, 0, n(v), 0, floats->data(), 1, &error));
+       }},
+      {"phasor_embedding.normalize",
+       [=](uint64_t v, float) {
+         line(phasor_embedding(s, 0, 1, n(v), floats->data(), 1, &error));
+       }},
+      {"phasor_embedding.dim",
+       [=](uint64_t v, float) {
+         line(phasor_embedding(s, 0, 1, 0, floats->data(), n(v), &error));
+       }},
+      {"phasor_argmax.row",
+       [=](uint64_t v, float) { said(phasor_argmax(s, n(v), &count, floats->data())); }},
+      {"phasor_sequence_length.sequence",
+       [=](uint64_t v, float) { (void)phasor_sequence_length(s, n(v)); }},
+      {"phasor_sequence_status.sequence",
+       [=](uint64_t v, float) { said(phasor_sequence_status(s, n(v))); }},
+      {"phasor_sequence_ids.sequence",
+       [=](uint64_t v, float) { (void)phasor_sequence_ids(s, n(v)); }},
+      {"phasor_sequence_common.sequence",
+       [=](uint64_t v, float) { (void)phasor_sequence_common(s, n(v), f->ids, 2); }},
+      {"phasor_sequence_truncate.sequence",
+       [=](uint64_t v, float) { said(phasor_sequence_truncate(s, n(v), 0)); }},
+      {"phasor_sequence_truncate.length",
+       [=](uint64_t v, float) { said(phasor_sequence_truncate(s, 0, n(v))); }},
+      {"phasor_sequence_fork.to",
+       [=](uint64_t v, float) { said(phasor_sequence_fork(s, n(v), 0)); }},
+      {"phasor_sequence_fork.from",
+       [=](uint64_t v, float) { said(phasor_sequence_fork(s, 0, n(v))); }},
+      {"phasor_sequence_clear.sequence",
+       [=](uint64_t v, float) { said(phasor_sequence_clear(s, n(v))); }},
+      {"phasor_state_size.sequence",
+       [=](uint64_t v, float) { said(phasor_state_size(s, n(v), &bytes)); }},
+      {"phasor_state_save.sequence",
+       [=](uint64_t v, float) {
+         said(phasor_state_save(s, n(v), f->made.data(), f->made.size()));
+       }},
+      {"phasor_state_restore.sequence",
+       [=](uint64_t v, float) {
+         line(phasor_state_restore(s, n(v), f->made.data(), f->made.size(), &error));
+       }},
+      {"phasor_random_seed.seed",
+       [=](uint64_t v, float) {
+         phasor_random random{};
+         phasor_random_seed(&random, v);
+         CHECK((random.state[0] | random.state[1] | random.state[2] | random.state[3]) != 0);
+       }},
+      {"phasor_generate.sequence",
+       [=](uint64_t v, float) {
+         phasor_generation made = PHASOR_GENERATION_INIT;
+         line(phasor_generate(s, n(v), f->ids, 2, f->out, 2, nullptr, &made, &error));
+       }},
+      {"phasor_beam_search.sequence",
+       [=](uint64_t v, float) {
+         phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
+         phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
+         options.max_new = 2;
+         line(phasor_beam_search(s, n(v), f->ids, 2, &options, &made, &error));
+       }},
+      {"phasor_hypothesis_get.index",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_hypothesis{});
+         said(phasor_hypothesis_get(s, n(v), &out));
+       }},
+      {"phasor_choose.row",
+       [=](uint64_t v, float) {
+         line(phasor_choose(s, &count, nullptr, n(v), f->ids, 2, 1, nullptr, &error));
+       }},
+      {"phasor_choose.new_count",
+       [=](uint64_t v, float) {
+         line(phasor_choose(s, &count, nullptr, 0, f->ids, 2, n(v), nullptr, &error));
+       }},
+      {"phasor_text_to_ids.side",
+       [=](uint64_t v, float) {
+         line(phasor_text_to_ids(s, n(v), 1, f->out, 8, &bytes, "ab", 2, &error));
+       }},
+      {"phasor_text_to_ids.template_ids",
+       [=](uint64_t v, float) {
+         line(phasor_text_to_ids(s, PHASOR_TARGET, static_cast<int>(n(v)), f->out, 8, &bytes, "ab",
+                                 2, &error));
+       }},
+      {"phasor_pair_to_ids.side",
+       [=](uint64_t v, float) {
+         line(phasor_pair_to_ids(s, n(v), f->out, nullptr, 8, &bytes, "a", 1, "b", 1, &error));
+       }},
+      {"phasor_id_to_text.side",
+       [=](uint64_t v, float) {
+         phasor_text state = PHASOR_TEXT_INIT;
+         said(phasor_id_to_text(m, n(v), &state, 5, text, sizeof text, &bytes));
+       }},
+      {"phasor_id_to_text.id",
+       [=](uint64_t v, float) {
+         phasor_text state = PHASOR_TEXT_INIT;
+         said(phasor_id_to_text(m, PHASOR_TARGET, &state, n(v), text, sizeof text, &bytes));
+       }},
+      {"phasor_text_flush.side",
+       [=](uint64_t v, float) {
+         phasor_text state = PHASOR_TEXT_INIT;
+         said(phasor_text_flush(m, n(v), &state, text, sizeof text, &bytes));
+       }},
+      {"phasor_piece.side", [=](uint64_t v, float) { (void)phasor_piece(m, n(v), 5, &bytes); }},
+      {"phasor_piece.id",
+       [=](uint64_t v, float) { (void)phasor_piece(m, PHASOR_TARGET, n(v), &bytes); }},
+      {"phasor_piece_flags.side",
+       [=](uint64_t v, float) { (void)phasor_piece_flags(m, n(v), 5); }},
+      {"phasor_piece_flags.id",
+       [=](uint64_t v, float) { (void)phasor_piece_flags(m, PHASOR_TARGET, n(v)); }},
+      {"phasor_chat_to_text.add_generation_prompt",
+       [=](uint64_t v, float) {
+         auto message = result(phasor_chat_message{});
+         message.role = "user", message.role_bytes = 4;
+         line(phasor_chat_to_text(s, static_cast<int>(n(v)), text, sizeof text, &bytes, &message, 1,
+                                  &error));
+       }},
+      {"phasor_vector_get.index",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_vector{});
+         said(phasor_vector_get(m, n(v), &out));
+       }},
+      {"phasor_vector_run.index",
+       [=](uint64_t v, float) {
+         auto out = result(phasor_vector_result{});
+         line(phasor_vector_run(s, n(v), &out, &error));
+       }},
+      {"phasor_vector_record.tolerance",
+       [=](uint64_t, float v) {
+         line(phasor_vector_record(m, f->file.data(), nullptr, v, &error));
+       }}};
+}
+
+}  // namespace
+
+TEST_CASE("values: every number that a function of the header takes") {
+  Fixture f;
+  std::vector<float> floats(4096);
+  const auto calls = number_calls(&f, &floats);
+  std::set<std::string> known;
+  for (const auto& [name, call] : calls) {
+    CAPTURE(name);
+    known.insert(name);
+    for (const uint64_t whole : kWholes) {
+      f.fresh();
+      phasor_item item = PHASOR_ITEM_INIT;
+      item.ids = f.ids, item.count = 2, item.logits = PHASOR_LOGITS_LAST;
+      REQUIRE(phasor_step(f.e.session, &item, 1, nullptr) == PHASOR_OK);
+      call(whole, 1.0f);
+    }
+    for (const float real : kReals) call(0, real);
+  }
+  CHECK(known == numbers_of_functions(text_of_the_header()));
 }
