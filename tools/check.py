@@ -270,8 +270,8 @@ def check_headers(_):
 # Of tools/: a package may import itself and these. The longest prefix of a module's name counts.
 SHARED = (
     "phasor.errors phasor.mistaken phasor.scratch".split()
-    + "phasor.files phasor.values phasor.start phasor.entry phasor.positions".split()
-    + "phasor.ignored phasor.side_files".split()
+    + "phasor.files phasor.values phasor.start phasor.entry phasor.arguments".split()
+    + "phasor.positions phasor.ignored phasor.side_files".split()
 )
 PYTHON_ROOMS = {
     **{module: set(SHARED) for module in SHARED},

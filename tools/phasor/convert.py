@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from phasor import int8_inputs, tensor_report
+from phasor.arguments import Parser
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
 from phasor.conversion import convert, report
@@ -80,7 +81,7 @@ def check_report(args: argparse.Namespace) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Turns a checkpoint into a .phasor file.")
+    parser = Parser(description="Turns a checkpoint into a .phasor file.")
 
     def add(flag: str, text: str, **more: Any) -> None:
         parser.add_argument(flag, help=text, **more)

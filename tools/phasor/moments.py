@@ -12,7 +12,6 @@ columns of all matrices, in the order of the file, each matrix with a mean of 1;
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Iterator, Sequence
 import numpy as np
 
 from phasor import vectors as V
+from phasor.arguments import Parser
 from phasor.entry import front_door
 from phasor.files import check_output, map_bytes, read_text, replacing
 from phasor.format import descriptor as D
@@ -185,7 +185,7 @@ def read_moments(path: Path | None) -> np.ndarray | None:
 
 @front_door("moments")
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description="The mean square of every input of a model's matrices over a text."
     )
     parser.add_argument("model", type=Path)

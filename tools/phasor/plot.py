@@ -33,6 +33,7 @@ from matplotlib import font_manager  # noqa: E402
 from matplotlib import pyplot as plt
 
 from phasor import scratch  # noqa: E402
+from phasor.arguments import Parser  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
 from phasor.files import check_output, open_regular, parse_json, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
@@ -263,7 +264,7 @@ def numbers(text: str) -> list[int]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)

@@ -25,6 +25,7 @@ import numpy as np
 
 from phasor import scratch
 from phasor import vectors as V
+from phasor.arguments import Parser
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
 from phasor.families import names as N
@@ -373,7 +374,7 @@ def compare_sentences(args: argparse.Namespace) -> bool:
 
 @front_door("verify")
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description="The same input through PyTorch, the reference and phasor."
     )
     parser.add_argument("model", type=Path)

@@ -17,6 +17,7 @@ from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from phasor.arguments import Parser
 from phasor.entry import front_door
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference, parse_ids, start_token
@@ -90,7 +91,7 @@ def search_model(
 
 @front_door("beam")
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model")

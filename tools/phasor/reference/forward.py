@@ -25,6 +25,7 @@ from typing import Sequence
 
 import numpy as np
 
+from phasor.arguments import Parser
 from phasor.entry import front_door
 from phasor.errors import named
 from phasor.format import descriptor as D
@@ -304,7 +305,7 @@ def parse_ids(text: str) -> list[int]:
 
 @front_door("reference")
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="The float64 forward pass of a .phasor file.")
+    parser = Parser(description="The float64 forward pass of a .phasor file.")
     parser.add_argument("model")
     parser.add_argument("--source-ids", type=parse_ids)
     parser.add_argument(
