@@ -38,6 +38,7 @@ PROGRAM = {
     "io/text": ("input", "tests/python/test_outside.py"),
     "io/file": ("file", "tests/python/test_outside.py"),
     "host/mapping": ("file", "tests/cpp/test_mapping.cpp"),
+    "io/foreign": ("file", "tests/python/test_shell.py"),
     "io/npy": ("npy", "tests/python/test_outside.py"),
     "io/shortlist": ("shortlist", "tests/python/test_shortlist.py"),
     "io/json": ("json", "tests/python/test_cli.py"),

@@ -4,6 +4,8 @@
 #include "../../include/phasor.h"
 #include "commands/commands.h"
 #include "io/file.h"
+#include "options/help.h"
+#include "options/nearest.h"
 
 namespace cli {
 
@@ -21,32 +23,32 @@ void print_version() {
   output("\n");
 }
 
-void print_help() {
-  output(
-      "phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of "
-      "memory\n\n");
-  for (const Command* const* c = kCommands; *c != nullptr; ++c)
-    if ((*c)->run != nullptr)
-      output(format("  %-9s %-18s %s\n", (*c)->name, (*c)->arguments, (*c)->summary));
-  output(
-      "\nphasor COMMAND --help has a command's flags; phasor --version the version and the "
-      "instruction sets that run here.\n"
-      "Exit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
+int unknown(const char* name) {
+  Nearest nearest(name);
+  for (const Command* const* c = kCommands; *c != nullptr; ++c) nearest.see((*c)->name);
+  nearest.see("help");
+  nearest.see("version");
+  return usage_error("%s: unknown command%s (phasor --help lists them)", name,
+                     nearest.hint().c_str());
 }
 
 int dispatch(int argc, char** argv) {
   if (argc < 2) return usage_error("expected a command (phasor --help lists them)");
-  const char* name = argv[1];
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+  const string word = argv[1];
+  if (word == "version" || word == "--version") return print_version(), 0;
+  // `help COMMAND` is `COMMAND --help`
+  const bool help = word == "help" || word == "--help" || word == kHelp;
+  if (help && (argc < 3 || argv[2][0] == '-')) return print_help(), 0;
+  const char* name = argv[help ? 2 : 1];
+  if (help && (strcmp(name, "help") == 0 || strcmp(name, "version") == 0))
     return print_help(), 0;
-  if (strcmp(name, "--version") == 0) return print_version(), 0;
-  for (const Command* const* c = kCommands; *c != nullptr; ++c) {
-    if (strcmp((*c)->name, name) != 0) continue;
-    if ((*c)->run == nullptr) return usage_error("%s: not in this build (PHASOR_ONLY)", name);
-    const int status = (*c)->run(**c, argc - 2, argv + 2);
-    return status == 0 && file_has_changed() ? 1 : status;
-  }
-  return usage_error("%s: unknown command (phasor --help lists them)", name);
+  const Command* c = find_command(name);
+  if (c == nullptr) return unknown(name);
+  if (c->run == nullptr) return usage_error("%s: not in this build (PHASOR_ONLY)", name);
+  char flag[] = "--help";
+  char* only[] = {flag};
+  const int status = help ? c->run(*c, 1, only) : c->run(*c, argc - 2, argv + 2);
+  return status == 0 && file_has_changed() ? 1 : status;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "capture.h"
+#include "cli/io/foreign.h"
 
 namespace fuzz {
 namespace {
@@ -35,6 +36,8 @@ void run_file(const uint8_t* data, size_t size) {
     demand(file.bytes() == size && std::memcmp(file.data(), data, size) == 0,
            "other bytes than the file's");
     demand(file.unchanged(), "a file that has changed");
+    const std::string is = cli::foreign_bytes(file.data(), file.bytes());
+    if (!is.empty()) demand_line(is.c_str(), 160);
     printed.demand_nothing();
   }
 }

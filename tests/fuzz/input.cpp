@@ -19,7 +19,6 @@ std::vector<std::string> lines_of(std::string text, bool whole) {
       out += text[i];
     }
     if (out.compare(0, 3, "\xEF\xBB\xBF") == 0) out.erase(0, 3);
-    if (!out.empty() && out.back() == '\n') out.pop_back();
     return {out};
   }
   std::vector<std::string> lines;

@@ -78,9 +78,9 @@ def test_a_prefix_behind_a_long_prompt():
     """Nor is it cut where the prompt leaves too little of the context."""
     given = ["run", MODELS / "tiny-gptj-f32.phasor", "--quiet", "--print-ids"]
     given += ["--prefix-ids", "5,6,7", "--ids"]
-    prompt, says = "1,2,3,4,5,6,7,8", "there is room for 9 (--context), with --prefix-ids"
+    prompt, room = "1,2,3,4,5,6,7,8", "10 tokens, there is room for 9 (--context"
     for more in ([], ["--batch", "2"]):
-        bad(1, *given, prompt, "--context", "9", *more, says=["10 tokens, ", says])
+        bad(1, *given, prompt, "--context", "9", *more, says=[room, "), with --prefix-ids"])
         done = phasor(*given, prompt, "--context", "10", *more)
         assert done.returncode == 0 and done.stdout == b"5,6,7\n", done.stderr
     bad(1, *given, prompt, "--context", "10", "--beam", "2", says=["11 tokens, "])
@@ -364,7 +364,7 @@ def test_what_is_too_long_is_said_with_both_numbers():
     split = phasor(*given, "--split", "sentences", stdin=text)
     assert plain.returncode == split.returncode == 1
     assert [line.split(b" tokens, ")[1] for line in plain.stderr.splitlines()] == [
-        b"there is room for 6 (--source)"
+        b"there is room for 6 (--source; --split sentences takes it apart)"
     ] * 2
     assert re.fullmatch(
         rb"phasor: standard input, line 3: sentence 1: \d+ tokens, there is room for 6 "

@@ -320,7 +320,7 @@ def test_too_long_a_line():
     assert done.returncode == 1 and long == longer == "" and one == again != ""
     assert two == good("run", TRANSLATOR, "--quiet", "source6").strip("\n")
     for number, count in ((2, 50001), (4, 9001)):
-        assert f"line {number}: {count} tokens, there is room for 256 (--source)" in (
+        assert f"line {number}: {count} tokens, there is room for 256 (--source; --split " in (
             done.stderr.decode()
         )
     bad(1, "run", LANGUAGE, "--context", "4", "--ids", "4,5,6,7,8", says=["--ids", "5 tokens", "4"])
@@ -639,7 +639,7 @@ def test_a_smaller_cache_is_refused_by_name():
             "3,4",
             "--cache",
             cache,
-            says=[f"limits.cache_type: {cache}", "keys in f32"],
+            says=[f"--cache: {cache}", "keys in f32"],
         )
 
 

@@ -260,7 +260,7 @@ def test_bad_lines_and_those_around_them(more, tmp_path, phasor):
     said = done.stderr.decode().splitlines()
     assert len(said) == 2
     assert "line 3: invalid UTF-8 at byte 1" in said[0]
-    assert "line 5: " in said[1] and "there is room for 6 (--source)" in said[1]
+    assert "line 5: " in said[1] and "there is room for 6 (--source" in said[1]
 
 
 @pytest.mark.parametrize(

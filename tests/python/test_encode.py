@@ -115,9 +115,8 @@ def test_a_bad_line_is_one_error_and_an_empty_line():
 
 def test_too_long_is_an_error():
     ids = ",".join(["5"] * 49)
-    bad(
-        1, "fill", MASKED, "--ids", ids, says=("--ids: 49 tokens, there is room for 48 (--source)",)
-    )
+    says = ["--ids: 49 tokens, there is room for 48 (the model has no more)"]
+    bad(1, "fill", MASKED, "--ids", ids, says=says)
     bad(
         1,
         "fill",

@@ -23,12 +23,6 @@ class Answer final : public Encoder {
       : Encoder(options, query), own_(options) {}
 
  private:
-  const char* refusal() const override {
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 || output_.width != 2 ||
-                   label(0) != "start" || label(1) != "end"
-               ? "answers no questions: it has no classes start and end"
-               : nullptr;
-  }
   uint32_t logit_rows() const override { return kRows; }
 
   // Softmax over the text's tokens and the first one of all, which stands for "no answer".
@@ -103,6 +97,15 @@ class Answer final : public Encoder {
   static constexpr size_t kMostSpans = 1 << 12;  // between two sorts
 };
 
+const char* unfit(const phasor_model* model) {
+  if (const char* other = no_encoder(model)) return other;
+  const phasor_output gives = output_of(model);
+  return gives.output != PHASOR_OUTPUT_CLASSES || gives.pooling != 0 || gives.width != 2 ||
+                 label_of(model, 0) != "start" || label_of(model, 1) != "end"
+             ? "answers no questions: it has no classes start and end"
+             : nullptr;
+}
+
 int answer(const AnswerOptions& options) {
   return run_query<Answer>(options, "answer: expected a question (phasor answer --help)");
 }
@@ -112,7 +115,10 @@ int answer(const AnswerOptions& options) {
 const Command answer_command = command<AnswerOptions, answer>(
     "answer", "MODEL QUESTION [TEXT...]", "the stretch of a text that answers a question",
     "In each TEXT, or each line of standard input, the model marks where the answer begins and "
-    "ends: score, first character, the one behind the\nlast, text; an empty line after each text.",
-    kHasOutputs);
+    "ends: score, first character, the one behind the last, text; an empty line after each text.",
+    "phasor answer reader.phasor \"Who sits on the mat?\" \"A cat sits on the mat.\"\n"
+    "phasor answer reader.phasor \"Who sits on the mat?\" < lines.txt\n"
+    "phasor answer reader.phasor --top 3 --null \"Who sits on the mat?\" < lines.txt",
+    unfit, kHasOutputs);
 
 }  // namespace cli

@@ -443,6 +443,9 @@ const Command bench_command = command<BenchOptions, bench>(
     "encoder, prefill and decode: tokens/s, their share of what this machine can do, memory, "
     "start-up",
     "Measures this machine's read bandwidth and peak arithmetic itself; asks the system to forget "
-    "the file's pages, for a cold start.");
+    "the file's pages, for a cold start.",
+    "phasor bench model.phasor\n"
+    "phasor bench model.phasor --threads 4 --length 128 -n 64\n"
+    "phasor bench model.phasor --json");
 
 }  // namespace cli

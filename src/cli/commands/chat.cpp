@@ -41,7 +41,7 @@ class Chat {
     if (const int status = check_generation(o_)) return status;
     if (o_.greedy && draws(o_)) return usage_error("--greedy: expected without flags that draw");
     if (!e_.open(o_.model, o_)) return 1;
-    if (const int status = check_model()) return status;
+    if (const int status = e_.fit(o_)) return status;
     if (o_.system != nullptr && !is_utf8(o_.system.value, &why))
       return usage_error("--system: expected UTF-8");
     if (!start() || !find_end() || !prepare_options()) return 1;
@@ -61,16 +61,6 @@ class Chat {
   }
 
  private:
-  int check_model() const {
-    if (e_.stack != PHASOR_DECODER)
-      return data_error("%s: is not a decoder, expected a language model", e_.path);
-    if (!phasor_chat_available(e_.model))
-      return data_error("%s: has no chat template, expected a file that was converted with one",
-                        e_.path);
-    if (!e_.target.has_tokenizer) return data_error("%s: has no tokenizer", e_.path);
-    return 0;
-  }
-
   bool start() {
     phasor_limits limits = default_limits(e_, o_);
     // of the whole conversation: far more than its tokens have
@@ -171,7 +161,7 @@ class Chat {
       if ((long_text || ids->size() + room > context) && drop_oldest()) continue;
       if (o_.print_prompt) (void)write_all(STDERR_FILENO, (text + "\n").data(), text.size() + 1);
       *why = long_text ? format("%zu bytes, there is room for %u (--context)", text.size(), bytes)
-                       : no_room(ids->size(), context, "--context");
+                       : no_room(ids->size(), context, more_room(e_, PHASOR_TARGET, ""));
       if (long_text || ids->size() > context) return false;
       if (dropped != 0)
         note("the context of %u tokens is full: the oldest %s dropped", context,
@@ -272,13 +262,27 @@ class Chat {
   int status_ = 0;
 };
 
+const char* unfit(const phasor_model* model) {
+  if (phasor_model_stack(model) != PHASOR_DECODER)
+    return "is not a decoder, expected a language model";
+  if (!phasor_chat_available(model))
+    return "has no chat template, expected a file that was converted with one";
+  auto target = sized<phasor_side>();
+  (void)phasor_model_side(model, PHASOR_TARGET, &target);
+  return target.has_tokenizer ? nullptr : "has no tokenizer";
+}
+
 }  // namespace
 
 const Command chat_command = command<ChatOptions, run_as<Chat>>(
     "chat", "MODEL", "a conversation, with the model's own template",
     "Each line of standard input is a message, each answer ends with an empty line. Tokens are "
-    "chosen as the file recommends, and greedily where\n"
-    "it says nothing. /reset forgets the conversation, /quit ends. A full context loses its "
-    "oldest messages, but not the system message.");
+    "chosen as the file recommends, and greedily where it says nothing. /reset forgets the "
+    "conversation, /quit ends. A full context loses its oldest messages, but not the system "
+    "message.",
+    "phasor chat language.phasor\n"
+    "phasor chat language.phasor --system \"Answer in one sentence.\" -n 200\n"
+    "phasor chat language.phasor --greedy --json < messages.txt",
+    unfit);
 
 }  // namespace cli

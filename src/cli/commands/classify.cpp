@@ -26,13 +26,11 @@ class Classify final : public Encoder {
 
  private:
   const char* refusal() const override {
-    if (output_.query_length != 0 && o_.logits == nullptr)
-      return "is no classifier: its vectors are for phasor rank --late, and classify --logits";
-    return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes"
-                                                   : nullptr;
+    return output_.query_length != 0 && o_.logits == nullptr
+               ? "is no classifier: its vectors are for phasor rank --late, and classify --logits"
+               : nullptr;
   }
   uint32_t logit_rows() const override { return output_.pooling != 0 || decodes() ? 1 : kRows; }
-  bool classifies() const override { return true; }
 
   // "label<TAB>score" for each class that is shown.
   string show(const float* row, Json* json) const {
@@ -110,7 +108,6 @@ class ZeroShot final : public Encoder {
                : nullptr;
   }
   uint32_t logit_rows() const override { return 1; }
-  bool classifies() const override { return true; }
   bool asks() const override { return true; }
   size_t longest_question() const override {
     size_t longest = 0;
@@ -137,7 +134,7 @@ class ZeroShot final : public Encoder {
         !pair_ids(e_, PHASOR_SOURCE, both, text.size(), &ids, &segments, &first, why))
       return false;
     if (ids.size() > e_.limits.source)
-      return *why = no_room(ids.size(), e_.limits.source, "--source"), false;
+      return *why = no_room(ids.size(), e_.limits.source, more_room(e_, PHASOR_SOURCE, "")), false;
     phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
     if (e_.stack == PHASOR_ENCODER) item.segments = segments.data();
     return e_.encode(item, why) && classes(0, ids, why);
@@ -183,12 +180,24 @@ int classify(const ClassifyOptions& options) {
   return status != 0 ? status : asked.run();
 }
 
+// An encoder-decoder with classes is one too: its decoder gives them.
+const char* unfit(const phasor_model* model) {
+  const bool classes = output_of(model).output == PHASOR_OUTPUT_CLASSES;
+  const char* other = no_encoder(model);
+  if (other != nullptr && !(classes && phasor_model_stack(model) == PHASOR_ENCODER_DECODER))
+    return other;
+  return classes ? nullptr : "is no classifier: it has no classes";
+}
+
 }  // namespace
 
 const Command classify_command = command<ClassifyOptions, classify>(
     "classify", "MODEL [TEXT...]", "labels with scores",
     "A line for each text: label and score, best first. A model that labels tokens gives a line "
     "for each token, and an empty one after each text.",
-    kHasOutputs);
+    "phasor classify classifier.phasor \"What a good film.\"\n"
+    "phasor classify classifier.phasor --top 1 < lines.txt\n"
+    "phasor classify inference.phasor --labels \"sport, art\" \"The match ended two to one.\"",
+    unfit, kHasOutputs);
 
 }  // namespace cli

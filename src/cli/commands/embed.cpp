@@ -1,4 +1,8 @@
 // cli: `phasor embed`: a vector for each text.
+#include <inttypes.h>
+
+#include <limits>
+
 #include "../encoding/encoder.h"
 #include "../engine/exponential.h"
 #include "commands.h"
@@ -96,6 +100,15 @@ class Embed final : public Encoder {
     for (const float value : vector_) line += format(line.empty() ? "%.9g" : " %.9g", value);
     return print(line, json);
   }
+  // An array has a row for every text.
+  int bad(const Text& text) override {
+    if (!npy_.is_open()) return Encoder::bad(text);
+    std::fill(vector_.begin(), vector_.end(), std::numeric_limits<float>::quiet_NaN());
+    (void)bad_input(e_, text.where,
+                    text.error + format(" (row %" PRIu64 " of %s is NaN)", rows_, own_.npy.value));
+    (void)append();
+    return 1;
+  }
   bool append() { return ++rows_, npy_.append(vector_.data(), vector_.size()); }
   bool finish() override { return !npy_.is_open() || npy_.finish({rows_, vector_.size()}); }
   bool commit() override { return npy_.commit(); }
@@ -111,6 +124,9 @@ class Embed final : public Encoder {
 const Command embed_command = command<EmbedOptions, run_as<Embed>>(
     "embed", "MODEL [TEXT...]", "encoder: one vector a line",
     "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.",
-    kHasOutputs);
+    "phasor embed encoder.phasor \"A cat sits on the mat.\"\n"
+    "phasor embed encoder.phasor --pooling mean --normalize < lines.txt\n"
+    "phasor embed encoder.phasor --npy vectors.npy < lines.txt",
+    no_encoder, kHasOutputs);
 
 }  // namespace cli

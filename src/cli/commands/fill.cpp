@@ -19,8 +19,6 @@ class Fill final : public Encoder {
 
  private:
   const char* refusal() const override {
-    if (output_.output != PHASOR_OUTPUT_LOGITS)
-      return "is no masked language model: it has no logits";
     return mask() == PHASOR_NONE ? "has no mask token: --mask ID says which one it is" : nullptr;
   }
   uint32_t mask() const { return mask_.given ? uint32_t{mask_} : e_.source.mask; }
@@ -50,12 +48,22 @@ class Fill final : public Encoder {
   const Number& mask_;
 };
 
+const char* unfit(const phasor_model* model) {
+  if (const char* other = no_encoder(model)) return other;
+  return output_of(model).output != PHASOR_OUTPUT_LOGITS
+             ? "is no masked language model: it has no logits"
+             : nullptr;
+}
+
 }  // namespace
 
 const Command fill_command = command<FillOptions, run_as<Fill>>(
     "fill", "MODEL [TEXT...]", "masked language model: the best tokens for each mask",
     "For each mask in the text: place, id, piece, probability, a line each, best first; an empty "
     "line after each text.",
-    kHasOutputs);
+    "phasor fill masked.phasor \"A cat sits on the [MASK].\"\n"
+    "phasor fill masked.phasor --top 1 < lines.txt\n"
+    "phasor fill masked.phasor --json \"The [MASK] sits on the mat.\"",
+    unfit, kHasOutputs);
 
 }  // namespace cli

@@ -4,6 +4,7 @@
 
 #include "../engine/board.h"
 #include "../engine/engine.h"
+#include "../engine/wording.h"
 #include "../io/json.h"
 #include "commands.h"
 
@@ -82,12 +83,6 @@ template <class Call>
 void each_field(const Report& r, Call call) {
   auto field = sized<phasor_field>();
   for (uint32_t i = 0; phasor_field_get(r.e.model, i, &field) == PHASOR_OK; ++i) call(field);
-}
-
-// Where a tensor belongs, docs/format.md.
-const char* place_name(uint32_t stack) {
-  constexpr const char* kNames[] = {"table", "source", "encoder", "target", "decoder", "output"};
-  return stack < 6 ? kNames[stack] : "?";
 }
 
 const char* stack_name(uint32_t stack) {
@@ -227,6 +222,9 @@ int inspect(const InspectOptions& o) {
 }  // namespace
 
 const Command inspect_command = command<InspectOptions, inspect>(
-    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "");
+    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "",
+    "phasor inspect model.phasor\n"
+    "phasor inspect model.phasor --json\n"
+    "phasor inspect model.phasor --context 64 --ram 512K --flash 1M");
 
 }  // namespace cli

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../engine/engine.h"
+#include "../io/json.h"
 #include "../io/npy.h"
 #include "commands.h"
 #include "types.h"
@@ -18,7 +19,7 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
   InputFile moments{"--moments FILE.npy",
                     "q8 and q4: how much each input counts (tools/moments.py)"};
   FlagGroups flags() {
-    return {group("Types", type, output_type, moments), group("Output", quiet),
+    return {group("Types", type, output_type, moments), group("Output", json, quiet),
             group("Memory and speed", threads, isa)};
   }
 };
@@ -102,6 +103,26 @@ void print_report(const char* name, size_t bytes, const phasor_rounding* roundin
   output(out);
 }
 
+void print_json(const char* name, size_t bytes, const phasor_rounding* rounding,
+                const Replayed& replayed) {
+  Json json;
+  json.open('{').add("file", name).add("bytes", bytes).open("types", '[');
+  for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
+    const phasor_rounding& of = rounding[i];
+    if (of.bytes == 0) continue;
+    json.open('{').add("type", of.type).add("bytes", of.bytes);
+    if (of.tensor != nullptr)
+      json.add("largest_error", of.largest).add("share", of.share).add("tensor", of.tensor);
+    json.close('}');
+  }
+  json.close(']').add("vectors", replayed.hashes.size());
+  if (!replayed.hashes.empty())
+    json.add("worst_logit", replayed.worst_logit)
+        .add("argmax_differs", replayed.argmax_differs)
+        .add("positions", replayed.positions);
+  output(json.close('}').str() + "\n");
+}
+
 int quantize(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
   if (!o.type.given)
@@ -135,9 +156,13 @@ int quantize(const QuantizeOptions& o) {
     return in.fail(), 1;
   Replayed replayed;
   if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;
-  if (!o.quiet) print_report(name, bytes, rounding, replayed);
-  const bool done = output_flush() && out.write(made.data(), bytes) && out.finish() && out.commit();
-  return done ? 0 : 1;
+  // What is reported is on the disk; what cannot be reported does not take the file's name.
+  if (!out.write(made.data(), bytes) || !out.finish()) return 1;
+  if (o.json)
+    print_json(name, bytes, rounding, replayed);
+  else if (!o.quiet)
+    print_report(name, bytes, rounding, replayed);
+  return output_flush() && out.commit() ? 0 : 1;
 }
 
 }  // namespace
@@ -145,6 +170,9 @@ int quantize(const QuantizeOptions& o) {
 const Command quantize_command = command<QuantizeOptions, quantize>(
     "quantize", "IN OUT --type TYPE", "another type of the same model",
     "The bytes that the converter writes with that --type. What is quantized already becomes f32 "
-    "and nothing else. OUT is written whole or not at all.");
+    "and nothing else. OUT is written whole or not at all.",
+    "phasor quantize model.phasor small.phasor --type q8\n"
+    "phasor quantize model.phasor small.phasor --type q4 --output-type q8\n"
+    "phasor quantize model.phasor small.phasor --type q8 --moments moments.npy");
 
 }  // namespace cli

@@ -64,10 +64,7 @@ class Rank final : public Ranking {
 
  private:
   const char* refusal() const override {
-    if (output_.query_length != 0) return "ranks by late interaction: phasor rank --late";
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling == 0 || output_.width != 1
-               ? "does not rank: it is no classifier with one class"
-               : nullptr;
+    return output_.query_length != 0 ? "ranks by late interaction: phasor rank --late" : nullptr;
   }
   uint32_t logit_rows() const override { return 1; }
 
@@ -160,6 +157,16 @@ class Late final : public Ranking {
   uint32_t skipped_count_ = 0;
 };
 
+const char* unfit(const phasor_model* model) {
+  if (const char* other = no_encoder(model)) return other;
+  const phasor_output gives = output_of(model);
+  if (gives.query_length != 0) return nullptr;
+  return gives.output != PHASOR_OUTPUT_CLASSES || gives.pooling == 0 || gives.width != 1
+             ? "does not rank: it is no classifier with one class, and has no vectors for late "
+               "interaction"
+             : nullptr;
+}
+
 int rank(const RankOptions& options) {
   constexpr const char* kMissing = "rank: expected a query (phasor rank --help)";
   return options.late ? run_query<Late>(options, kMissing) : run_query<Rank>(options, kMissing);
@@ -171,6 +178,9 @@ const Command rank_command = command<RankOptions, rank>(
     "rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
     "The model scores the query with each TEXT, or each line of standard input (a cross-encoder; "
     "--late: ColBERT): score, line and text, best first.",
-    kHasOutputs);
+    "phasor rank ranker.phasor \"where do cats sit\" \"A cat sits on the mat.\" \"Dogs bark.\"\n"
+    "phasor rank ranker.phasor --top 10 \"where do cats sit\" < lines.txt\n"
+    "phasor rank vectors.phasor --late \"where do cats sit\" < lines.txt",
+    unfit, kHasOutputs);
 
 }  // namespace cli

@@ -25,8 +25,7 @@ int Runner::run() {
       needs != nullptr && o.shortlist == nullptr)
     return usage_error("%s: needs --shortlist", needs);
   if (!e.open(o.model, o)) return 1;
-  if (e.stack == PHASOR_ENCODER)
-    return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
+  if (const int wrong = e.fit(o)) return wrong;
   if (const int wrong = check_options()) return wrong;
   if (const int wrong = aligner.check()) return wrong;
   if (const int wrong = e.choose(o, o.ids.given)) return wrong;
@@ -41,7 +40,7 @@ int Runner::run() {
                  : e.limits.target;
   if (!has_room_for_prefix()) return 1;
   if (options.temperature > 0) seed = first_seed(o, o.quiet);
-  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest, o.embeddings.given);
+  Inputs inputs(o, e.stack == PHASOR_DECODER && !o.lines, LineReader::kLongest, o.embeddings.given);
   if (batch > 1)
     side_by_side(this, &inputs);
   else if (const int wrong = in_turn(this, &inputs))
@@ -72,6 +71,8 @@ int Runner::check_options() const {
                        o.split != 0 ? o.split.given : flag);
   if (o.shortlist != nullptr && (!e.source.has_tokenizer || !e.target.has_tokenizer))
     return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
+  if (o.lines && e.has_source())
+    return usage_error("--lines: for a decoder; this model reads lines anyway");
   if (o.source != 0 && !e.has_source())
     return usage_error("--source: this model is a decoder and has no source");
   return 0;
@@ -180,7 +181,8 @@ phasor_limits Runner::limits_for(uint32_t lines) const {
 // whose arena has at most kMostBytes, and for which there is memory.
 uint32_t Runner::choose_batch() const {
   if (o.batch != 0) return o.batch;
-  const bool lines = o.ids.from_input || (o.texts.empty() && !o.ids.given && e.has_source());
+  const bool lines =
+      o.ids.from_input || (o.texts.empty() && !o.ids.given && (e.has_source() || o.lines));
   if (!lines || alone() != nullptr || isatty(STDIN_FILENO) == 1 || isatty(STDOUT_FILENO) == 1)
     return 1;
   uint32_t most = 1, too_many = kMostLines + 1;
@@ -219,7 +221,8 @@ bool Runner::has_room_for_prefix() const {
   const bool given = options.max_new != 0 && (o.keep.given || options.max_new < e.limits.target);
   const size_t room = capacity - (beams.wanted() ? 1 : 0);
   if (prefix_.size() <= room || (o.keep.given && !given)) return true;
-  const string why = no_room(prefix_.size(), room, given ? "-n" : "--context");
+  const string why =
+      no_room(prefix_.size(), room, given ? "-n" : more_room(e, PHASOR_TARGET, ""));
   return data_error("%s: %s", o.prefix != nullptr ? "--prefix" : "--prefix-ids", why.c_str()),
          false;
 }
@@ -227,9 +230,12 @@ bool Runner::has_room_for_prefix() const {
 const Command run_command = command<RunOptions, run_as<Runner>>(
     "run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
     "Each TEXT is a line; without one, standard input is read: line by line for an "
-    "encoder-decoder, whole for a decoder.\n"
-    "One line of output a line of input, an empty one for an empty or a bad line. Greedy unless "
-    "told otherwise. --logits, --hidden and --attention\n"
-    "take one line of input; docs/cli.md says what the files hold.");
+    "encoder-decoder, whole for a decoder (--lines: line by line). One line of output a line of "
+    "input, an empty one for an empty or a bad line. Greedy unless told otherwise. --logits, "
+    "--hidden and --attention take one line of input; docs/cli.md says what the files hold.",
+    "phasor run translator.phasor \"A cat sits on the mat.\"\n"
+    "phasor run translator.phasor --beam 4 < lines.txt\n"
+    "phasor run language.phasor -n 100 --temperature 0.8 \"Once upon a time\"",
+    no_generator);
 
 }  // namespace cli

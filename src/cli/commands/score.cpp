@@ -16,6 +16,7 @@ struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
   Word target{"--target TEXT",
               "encoder-decoder: the target that is scored; its end token is added"};
   Ids target_ids{"--target-ids IDS", "the same as token ids, as given"};
+  Switch lines{kLines, kLinesHelp};
   Number stride{
       "--stride N",
       "decoder: scores a text of any length in windows of --context tokens that begin N apart"};
@@ -23,7 +24,8 @@ struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
                 "decoder: as llama.cpp's perplexity: windows side by side, the second half of each "
                 "is scored"};
   FlagGroups flags() {
-    return {group("Input", ids, target, target_ids, source_lang, target_lang, prompt, prompt_text),
+    return {group("Input", ids, lines, target, target_ids, source_lang, target_lang, prompt,
+                  prompt_text),
             group("Windows", stride, blocks), group("Output", json, quiet),
             group("Memory and speed", context, source, cache, threads, isa, load, check)};
   }
@@ -140,7 +142,8 @@ bool score_input(Engine& e, const ScoreOptions& o, const Input& input, Scored* o
     return score_ids(e, target.data(), target.size(), first, out, why);
   *why =
       no_room(target.size(), e.limits.target,
-              e.has_source() ? "--context" : "--context; --stride scores a longer text in windows");
+              more_room(e, PHASOR_TARGET,
+                        e.has_source() ? "" : "--stride scores a longer text in windows"));
   return false;
 }
 
@@ -169,8 +172,9 @@ int check_options(const Engine& e, const ScoreOptions& o) {
         e.has_source()
             ? "score: expected one of --target and --target-ids, the model is an encoder-decoder"
             : "--target: for an encoder-decoder; this model is a decoder");
-  if (e.has_source() && (o.stride != 0 || o.blocks))
-    return usage_error("--stride, --blocks: for a decoder; this model is an encoder-decoder");
+  if (e.has_source() && (o.stride != 0 || o.blocks || o.lines))
+    return usage_error(
+        "--stride, --blocks, --lines: for a decoder; this model is an encoder-decoder");
   if (o.stride != 0 && o.blocks) return usage_error("--stride, --blocks: expected one of them");
   return 0;
 }
@@ -178,11 +182,7 @@ int check_options(const Engine& e, const ScoreOptions& o) {
 int score(const ScoreOptions& o) {
   Engine e;
   if (!e.open(o.model, o, Load::copy_if_faster)) return 1;
-  if (!e.has_target())
-    return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
-  auto gives = sized<phasor_output>();
-  if (phasor_model_output(e.model, &gives) == PHASOR_OK && gives.output != PHASOR_OUTPUT_LOGITS)
-    return data_error("%s: gives classes, expected a model that gives logits", e.path);
+  if (const int wrong = e.fit(o)) return wrong;
   if (const int status = check_options(e, o)) return status;
   if (const int status = e.choose(o, o.ids.given)) return status;
   phasor_limits limits = default_limits(e, o);
@@ -193,8 +193,9 @@ int score(const ScoreOptions& o) {
   make_text_room(&limits, longest_argument(o));
   make_text_room(&limits, o.target != nullptr ? strlen(o.target) : 0);
   // A text on standard input may be long: it is read before the arena is made.
-  const bool whole = e.stack == PHASOR_DECODER && o.texts.empty() && !o.ids.given;
-  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest);
+  const bool one = e.stack == PHASOR_DECODER && !o.lines,
+             whole = one && o.texts.empty() && !o.ids.given;
+  Inputs inputs(o, one, LineReader::kLongest);
   Input input;
   bool there = inputs.next(&input);
   if (whole) make_text_room(&limits, input.text.size());
@@ -233,7 +234,11 @@ const Command score_command = command<ScoreOptions, score>(
     "score", "MODEL [TEXT...]",
     "log-probability and perplexity of text; of a target given a source",
     "A line of output for each TEXT or line: the natural logarithm of the probability, the "
-    "perplexity, the tokens scored. A decoder's standard\n"
-    "input is one text; --stride and --blocks score one of any length.");
+    "perplexity, the tokens scored. A decoder's standard input is one text, or with --lines a text "
+    "a line; --stride and --blocks score one of any length.",
+    "phasor score language.phasor \"A cat sits on the mat.\"\n"
+    "phasor score language.phasor --context 512 --stride 256 < text.txt\n"
+    "phasor score translator.phasor \"A cat.\" --target \"Eine Katze.\"",
+    no_generator);
 
 }  // namespace cli

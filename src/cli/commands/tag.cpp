@@ -16,12 +16,6 @@ class Tag final : public Encoder {
   using Encoder::Encoder;
 
  private:
-  const char* refusal() const override {
-    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 ||
-                   output_.query_length != 0
-               ? "labels no tokens: it is no classifier of them"
-               : nullptr;
-  }
   uint32_t logit_rows() const override { return kRows; }
 
   struct Entity {
@@ -64,12 +58,23 @@ class Tag final : public Encoder {
   }
 };
 
+const char* unfit(const phasor_model* model) {
+  if (const char* other = no_encoder(model)) return other;
+  const phasor_output gives = output_of(model);
+  return gives.output != PHASOR_OUTPUT_CLASSES || gives.pooling != 0 || gives.query_length != 0
+             ? "labels no tokens: it is no classifier of them"
+             : nullptr;
+}
+
 }  // namespace
 
 const Command tag_command = command<TagOptions, run_as<Tag>>(
     "tag", "MODEL [TEXT...]", "what the labels of tokens name: label, score, place and text",
     "A line for each stretch of tokens of one label: label, score, first character, the one behind "
     "the last, text; an empty line after each text.",
-    kHasOutputs);
+    "phasor tag tagger.phasor \"Ada Lovelace lived in London.\"\n"
+    "phasor tag tagger.phasor < lines.txt\n"
+    "phasor tag tagger.phasor --json \"Ada Lovelace lived in London.\"",
+    unfit, kHasOutputs);
 
 }  // namespace cli

@@ -1,5 +1,6 @@
 // cli: `phasor tokenize`. Ids and pieces of texts, or texts of ids.
 #include "../engine/engine.h"
+#include "../io/json.h"
 #include "../options/input.h"
 #include "commands.h"
 
@@ -10,7 +11,7 @@ struct TokenizeOptions : CommandLine, TextOptions {
   Switch decode{"--decode", "ids to text: the lists of ids are the input"};
   FlagGroups flags() {
     return {group("Input", ids, decode, pair, source_lang, target_lang, prompt, prompt_text),
-            group("Output", print_ids)};
+            group("Output", print_ids, json)};
   }
 };
 
@@ -23,15 +24,21 @@ bool start(Engine& e, size_t bytes) {
 }
 
 // "id<TAB>piece" a token, of a pair its segment too, or the ids alone; an empty line after each
-// text's tokens.
-void print(const Engine& e, const TokenizeOptions& o, uint32_t side, const TokenIds& ids,
-           const TokenIds& segments) {
+// text's tokens. Or an object.
+void print(const Engine& e, const TokenizeOptions& o, uint32_t side, uint64_t number,
+           const TokenIds& ids, const TokenIds& segments) {
   string out = o.print_ids ? join(ids) : "";
+  vector<string> pieces;
   for (size_t i = 0; i < ids.size() && !o.print_ids; ++i) {
-    out += format("%u\t", ids[i]) + piece_text(e, side, ids[i]);
+    pieces.push_back(shown_piece(e, side, ids[i]));
+    out += format("%u\t", ids[i]) + pieces.back();
     out += (i < segments.size() ? format("\t%u", segments[i]) : "") + "\n";
   }
-  output(out + "\n");
+  Json json;
+  json.open('{').add("line", number).add("ids", ids);
+  if (!o.print_ids) json.add("pieces", pieces);
+  if (!segments.empty()) json.add("segments", segments);
+  output((o.json ? json.close('}').str() : out) + "\n");
 }
 
 bool decode(const Engine& e, uint32_t side, const Input& input, string* out, string* why) {
@@ -57,22 +64,29 @@ int tokenize(const TokenizeOptions& o) {
   if (!start(e, longest_argument(o))) return 1;
   Inputs inputs(o, false, LineReader::kLongest);
   int status = 0;
+  uint64_t number = 0;
   for (Input input; !output_failed() && inputs.next(&input);) {
     string error = input.error, text;
     TokenIds ids, segments;
     size_t first = 0;
     bool ok = error.empty();
+    ++number;
     if (o.decode) {
       ok = ok && decode(e, side, input, &text, &error);
-      output(text + "\n");
     } else {
       ok = ok && e.hold_text(input.text.size(), &error);
       ok = ok &&
            (o.pair ? pair_ids(e, side, input.text, string::npos, &ids, &segments, &first, &error)
                    : text_ids(e, side, true, input.text, &ids, &error));
-      print(e, o, side, ok ? ids : TokenIds(), segments);
     }
-    if (!ok) status = data_error("%s: %s", input.where.c_str(), error.c_str());
+    if (!ok)
+      status = bad_line(e, o, input.where, number, error);
+    else if (!o.decode)
+      print(e, o, side, number, ids, segments);
+    else if (o.json)
+      output(Json().open('{').add("line", number).add("text", text).close('}').str() + "\n");
+    else
+      output(text + "\n");
     output_flush();
   }
   return inputs.failed() ? 1 : status;
@@ -83,6 +97,9 @@ int tokenize(const TokenizeOptions& o) {
 const Command tokenize_command = command<TokenizeOptions, tokenize>(
     "tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
     "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts "
-    "around a text, and their pieces.");
+    "around a text, and their pieces.",
+    "phasor tokenize model.phasor \"A cat sits on the mat.\"\n"
+    "phasor tokenize model.phasor --print-ids < lines.txt\n"
+    "phasor tokenize model.phasor --decode --ids 5,6,7");
 
 }  // namespace cli

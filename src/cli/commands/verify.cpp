@@ -72,7 +72,7 @@ int verify(const VerifyOptions& o) {
       .add("isa", phasor_model_isa(e.model))
       .open("vectors", '[');
   if (phasor_model_check(e.model, &e.error) != PHASOR_OK) {
-    json.close(']').add("error", e.error.text).add("ok", false).close('}');
+    json.close(']').add("error", e.said()).add("ok", false).close('}');
     if (o.json) output(json.str() + "\n");
     return e.fail(), 1;
   }
@@ -107,6 +107,9 @@ int verify(const VerifyOptions& o) {
 
 const Command verify_command = command<VerifyOptions, verify>(
     "verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
-    "Exit status 1 when the file is damaged or a test vector gives something else.");
+    "Exit status 1 when the file is damaged or a test vector gives something else.",
+    "phasor verify model.phasor\n"
+    "phasor verify model.phasor --isa scalar\n"
+    "phasor verify model.phasor --json");
 
 }  // namespace cli

@@ -28,12 +28,10 @@ int not_one_line() {
 
 int Encoder::run() {
   if (!e_.open(o_.model, o_)) return 1;
-  (void)phasor_model_output(e_.model, &output_);
-  const bool both = e_.stack == PHASOR_ENCODER_DECODER;
-  if (e_.stack != PHASOR_ENCODER && !(classifies() && decodes()))
-    return data_error("%s: is %s, expected an encoder", e_.path,
-                      both ? "an encoder-decoder" : "a decoder");
-  if (both && o_.arrays()) return usage_error("%s: this model is an encoder-decoder", kArrays);
+  output_ = output_of(e_.model);
+  if (const int wrong = e_.fit(o_)) return wrong;
+  if (e_.stack == PHASOR_ENCODER_DECODER && o_.arrays())
+    return usage_error("%s: this model is an encoder-decoder", kArrays);
   if (const char* why = refusal()) return data_error("%s: %s", e_.path, why);
   if (o_.segments.given && (!o_.ids.given || o_.ids.from_input))
     return usage_error("--segments: goes with one list of --ids");
@@ -44,10 +42,11 @@ int Encoder::run() {
     return usage_error("--truncate: the model reads two texts in a template, which is not cut");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
   Inputs inputs(o_, false, LineReader::kLongest - min(prompt_.size(), LineReader::kLongest));
+  // What is there is answered before the next line is waited for.
   for (Input input; e_.going_on() && inputs.next(&input);) {
     batch_.emplace_back();
     (void)read(input, &batch_.back());
-    if (batch_.size() == e_.limits.sequences) encode();
+    if (batch_.size() == e_.limits.sequences || !inputs.ready()) encode();
   }
   encode();
   if (inputs.failed() || !e_.going_on() || !finish()) return 1;
@@ -75,13 +74,9 @@ bool Encoder::classes(uint32_t sequence, const TokenIds& ids, string* why) {
   return *why = "a class is not a number", false;
 }
 
-string Encoder::piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
+string Encoder::piece(uint32_t id) const { return shown_piece(e_, PHASOR_SOURCE, id); }
 
-string Encoder::label(uint32_t index) const {
-  size_t bytes = 0;
-  const char* text = phasor_label(e_.model, index, &bytes);
-  return text != nullptr ? string(text, bytes) : format("class %u", index);
-}
+string Encoder::label(uint32_t index) const { return label_of(e_.model, index); }
 
 bool Encoder::places(const Text& text, size_t* first, vector<Span>* spans, string* why) const {
   *first = text.ids.size() - e_.source.suffix_count - text.last;
@@ -185,9 +180,10 @@ bool Encoder::read(const Input& input, Text* text) {
     *why = format("%zu segments for %zu ids", text->segments.size(), count);
   if (count > most())
     *why = no_room(count, most(),
-                   input.is_ids || asks()      ? "--source"
-                   : most() < e_.limits.source ? "--truncate cuts"
-                                               : "--source; --truncate cuts");
+                   most() < e_.limits.source
+                       ? "--truncate cuts"
+                       : more_room(e_, PHASOR_SOURCE,
+                                   input.is_ids || asks() || joined_ ? "" : "--truncate cuts"));
   return why->empty();
 }
 
@@ -258,7 +254,7 @@ void Encoder::encode() {
       PHASOR_BAD_INPUT) {  // one of them: find out which
     const auto is_bad = [this](const phasor_item& item) {
       string* why = &batch_[item.sequence].error;
-      if (phasor_encode(e_.session, &item, 1, &e_.error) == PHASOR_BAD_INPUT) *why = e_.error.text;
+      if (phasor_encode(e_.session, &item, 1, &e_.error) == PHASOR_BAD_INPUT) *why = e_.said();
       return !why->empty();
     };
     items.erase(std::remove_if(items.begin(), items.end(), is_bad), items.end());
@@ -288,6 +284,19 @@ bool Encoder::capture(const Text& t) {
   const bool rows = has == PHASOR_OUTPUT_LOGITS || has == PHASOR_OUTPUT_CLASSES;
   captured_ = capture_.replay_encoder(e_, t.ids, t.segments, rows ? output_ : phasor_output{});
   return captured_;
+}
+
+const char* no_encoder(const phasor_model* model) {
+  const uint32_t stack = phasor_model_stack(model);
+  return stack == PHASOR_ENCODER   ? nullptr
+         : stack == PHASOR_DECODER ? "is a decoder, expected an encoder"
+                                   : "is an encoder-decoder, expected an encoder";
+}
+
+string label_of(const phasor_model* model, uint32_t index) {
+  size_t bytes = 0;
+  const char* text = phasor_label(model, index, &bytes);
+  return text != nullptr ? string(text, bytes) : format("class %u", index);
 }
 
 string stretch(const string& text, const Span& s, Json* json) {

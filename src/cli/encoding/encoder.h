@@ -58,7 +58,7 @@ class Encoder {
 
  protected:
   // what the command says of this model and these flags, or NULL
-  virtual const char* refusal() const = 0;
+  virtual const char* refusal() const { return nullptr; }
   virtual bool prepare() { return true; }
   virtual bool answer(uint32_t sequence, const Text& text, string* error) = 0;
   // A text without an answer; the exit status.
@@ -67,7 +67,6 @@ class Encoder {
   virtual size_t longest_question() const { return 0; }  // bytes that asks() adds
   virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
-  virtual bool classifies() const { return false; }  // one row of classes for a text
   // answer encodes what it asks, and not the text alone
   virtual bool asks() const { return false; }
   // Ids that the model's makers cut a text to; 0: they say nothing.
@@ -149,6 +148,11 @@ class Encoder {
   double seconds_ = 0;
   int status_ = 0;
 };
+
+// Why a model is no encoder (Command::unfit), or NULL.
+const char* no_encoder(const phasor_model* model);
+// The name of a class.
+string label_of(const phasor_model* model, uint32_t index);
 
 // A stretch of a text, as a line and as an object that is open still.
 string stretch(const string& text, const Span& s, Json* json);

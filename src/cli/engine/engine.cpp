@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../io/foreign.h"
 #include "../io/json.h"
+#include "wording.h"
 
 namespace cli {
 namespace {
@@ -31,19 +33,37 @@ phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
 }
 
 bool Engine::fail() const {
-  if (file.unchanged()) data_error("%s: %s", path, error.text);
+  if (file.unchanged()) data_error("%s: %s", path, said().c_str());
   return false;
 }
 
 bool Engine::done(phasor_status status, string* why) const {
-  if (status != PHASOR_OK) *why = error.text;
+  if (status != PHASOR_OK) *why = said();
   return status == PHASOR_OK;
+}
+
+string Engine::said() const { return worded(error.text, model); }
+
+int Engine::fit(const CommandLine& line) const {
+  const Command& c = *line.command;
+  const char* why = c.unfit != nullptr ? c.unfit(model) : nullptr;
+  if (why == nullptr) return 0;
+  string others;
+  for (const Command* const* other = kCommands; *other != nullptr; ++other) {
+    const Command& o = **other;
+    if (o.run != nullptr && o.unfit != nullptr && o.unfit(model) == nullptr)
+      others += (others.empty() ? "; this model is for phasor " : ", ") + string(o.name);
+  }
+  return data_error("%s: %s%s", path, why, others.c_str());
 }
 
 bool Engine::open(const char* name, const OpenOptions& options, Load automatic) {
   const Load load = options.load != 0 ? static_cast<Load>(options.load.value) : automatic;
-  return file.open(name, load, "a .phasor file") &&
-         open_bytes(name, file.data(), file.bytes(), options.isa) && (!options.check || check());
+  string is = foreign_path(name);
+  if (is.empty() && !file.open(name, load, "a .phasor file")) return false;
+  if (is.empty()) is = foreign_bytes(file.data(), file.bytes());
+  if (!is.empty()) return data_error("%s: %s", name, is.c_str()), false;
+  return open_bytes(name, file.data(), file.bytes(), options.isa) && (!options.check || check());
 }
 
 bool Engine::check() const { return phasor_model_check(model, &error) == PHASOR_OK || fail(); }
@@ -158,13 +178,13 @@ bool Engine::hold_text(size_t bytes, string* why) {
   size_t need = 0;
   Block larger;
   bool done = phasor_session_size(&need, model, &limits, &error) == PHASOR_OK;
-  if (!done) *why = error.text;
+  if (!done) *why = said();
   if (done && !larger.allocate(need)) {
     *why = "no memory for the arena of " + grouped(need) + " bytes that a text of " +
            grouped(bytes) + " needs";
     done = false;
   }
-  if (done && !open_session(larger, need)) *why = error.text, done = false;
+  if (done && !open_session(larger, need)) *why = said(), done = false;
   if (!done) return limits = before, false;
   arena_.swap(&larger);
   arena_bytes = need;
@@ -277,8 +297,30 @@ int bad_line(const Engine& e, const CommandLine& line, const string& where, uint
   return 1;
 }
 
-string no_room(size_t count, size_t room, const char* flag) {
-  return format("%zu tokens, there is room for %zu (%s)", count, room, flag);
+string no_room(size_t count, size_t room, const string& flags) {
+  return format("%zu tokens, there is room for %zu (%s)", count, room, flags.c_str());
+}
+
+string more_room(const Engine& e, uint32_t side, const string& other) {
+  const uint32_t most = e.side_of(side).max_positions,
+                 room = side == PHASOR_SOURCE ? e.limits.source : e.limits.target;
+  const bool may_grow = most == 0 || room < most;
+  if (!may_grow) return other.empty() ? "the model has no more" : other;
+  return (side == PHASOR_SOURCE ? "--source" : "--context") + (other.empty() ? "" : "; " + other);
+}
+
+const char* no_generator(const phasor_model* model) {
+  if (phasor_model_stack(model) == PHASOR_ENCODER)
+    return "is an encoder, expected a decoder or an encoder-decoder";
+  return output_of(model).output == PHASOR_OUTPUT_CLASSES
+             ? "gives classes, expected a model that gives logits"
+             : nullptr;
+}
+
+phasor_output output_of(const phasor_model* model) {
+  auto out = sized<phasor_output>();
+  (void)phasor_model_output(model, &out);
+  return out;
 }
 
 bool known_ids(const TokenIds& ids, const phasor_side& side, string* why) {
@@ -303,6 +345,20 @@ string piece_text(const Engine& e, uint32_t side, uint32_t id) {
   size_t bytes = 0;
   const char* text = phasor_piece(e.model, side, id, &bytes);
   return text != nullptr ? string(text, bytes) : string();
+}
+
+string shown_piece(const Engine& e, uint32_t side, uint32_t id) {
+  const string piece = piece_text(e, side, id);
+  string out;
+  for (size_t i = 0, length = 0; i < piece.size(); i += max<size_t>(length, 1)) {
+    length = utf8_length(piece.data() + i, piece.size() - i);
+    const unsigned char byte = uint8_t(piece[i]);
+    if (length == 0 || byte < 0x20 || byte == 0x7F)
+      out += format("<0x%02X>", byte);
+    else
+      out.append(piece, i, length);
+  }
+  return out;
 }
 
 bool split_pair(const string& texts, size_t known, size_t* tab, string* why) {

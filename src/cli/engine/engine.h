@@ -63,6 +63,9 @@ class Engine {
   // File and model, which are checked where that is asked for. `automatic`: what --load auto means.
   bool open(const char* name, const OpenOptions& options, Load automatic = Load::automatic);
   bool check() const;  // the whole file: checksums and finite weights
+  // Whether the command is for this model: 0, or the exit status after a line that names the
+  // commands that are.
+  int fit(const CommandLine& line) const;
   // What goes around the texts of an encoder-decoder, before `start`. `other`: a flag that does not
   // go with it, or NULL. 0, or the exit status.
   int choose(const TextOptions& options, const char* other);
@@ -79,6 +82,7 @@ class Engine {
   // The library's calls leave their error in `error`. fail: "phasor: FILE: text", always false.
   // done: whether a call is; else *why says why not.
   bool fail() const;
+  string said() const;  // the error, in words of the command line
   bool done(phasor_status status, string* why) const;
   // Whether to go on with the next input: standard output still takes results, and the file is
   // what it was.
@@ -178,7 +182,15 @@ int bad_line(const Engine& engine, const CommandLine& line, const string& where,
              const string& error);
 
 // "5 tokens, there is room for 4 (--context)"
-string no_room(size_t count, size_t room, const char* flag);
+string no_room(size_t count, size_t room, const string& flags);
+// The flags that help where a side has too little room: the one that asks for more, where the model
+// has more, and `other`, if it is not "".
+string more_room(const Engine& engine, uint32_t side, const string& other);
+
+// Why a model generates nothing, or NULL where it does (Command::unfit).
+const char* no_generator(const phasor_model* model);
+// What comes out of a model; nothing where the build knows none.
+phasor_output output_of(const phasor_model* model);
 
 // Whether all ids are of the vocabulary; else *why names one, or a line on standard error does.
 bool known_ids(const TokenIds& ids, const phasor_side& side, string* why);
@@ -186,6 +198,9 @@ bool known_ids(const char* flag, const TokenIds& ids, const phasor_side& side);
 
 // The piece behind an id, or nothing.
 string piece_text(const Engine& engine, uint32_t side, uint32_t id);
+// The same for a line of output, in whole characters: a byte that is none of a character, or of one
+// that ends a line or a column, is <0x0A>.
+string shown_piece(const Engine& engine, uint32_t side, uint32_t id);
 // A field of the file as a list of numbers; empty when the file has none of that name.
 vector<uint32_t> numbers_of(const Engine& engine, const string& name);
 

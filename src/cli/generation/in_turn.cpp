@@ -132,17 +132,29 @@ class InTurn {
     ReadFile file;
     if (!file.open(r_.o.load_state.value, Load::copy, "a saved state")) return false;
     if (phasor_state_restore(session, 0, file.data(), file.bytes(), &r_.e.error) != PHASOR_OK)
-      return data_error("%s: %s", r_.o.load_state.value, r_.e.error.text), false;
+      return refuse_state(), false;
     const uint32_t* had = phasor_sequence_ids(session, 0);
     ids->insert(ids->begin(), had, had + phasor_sequence_length(session, 0));
     return true;
+  }
+
+  // With the flag by which the state can be read, where there is one.
+  void refuse_state() const {
+    const string why = r_.e.said();
+    string flag;
+    if (why.find("cache type") != string::npos)
+      flag = "; --cache " + r_.o.cache.choice(r_.e.error.found) + " reads it";
+    else if (why.find("do not fit") != string::npos)
+      flag = "; --context asks for more room";
+    data_error("%s: %s%s", r_.o.load_state.value, why.c_str(), flag.c_str());
   }
 
   // The last token has not entered the sequence yet.
   bool save(const Line& line) {
     const TokenIds& ids = line.all.ids;
     if (!ids.empty() && r_.e.step(&ids.back(), 1, PHASOR_LOGITS_NONE) != PHASOR_OK)
-      return data_error("%s: %s (--context)", r_.o.save_state.value, r_.e.error.text), false;
+      return data_error("%s: %s (--context)", r_.o.save_state.value, r_.e.said().c_str()),
+             false;
     size_t need = 0;
     (void)phasor_state_size(r_.e.session, 0, &need);
     vector<unsigned char> saved(need);

@@ -142,10 +142,12 @@ struct RunOptions : CommandLine,
   Choice split{
       "--split no|sentences",
       "encoder-decoder: a text that is too long goes in sentence by sentence (no: is an error)"};
+  Switch lines{kLines, kLinesHelp};
   Word prefix{"--prefix TEXT", "the output begins with TEXT"};
   Ids prefix_ids{"--prefix-ids IDS", "the output begins with these token ids"};
   FlagGroups flags() {
-    return {group("Input", ids, source_lang, target_lang, prompt, prompt_text, embeddings, split),
+    return {group("Input", ids, lines, source_lang, target_lang, prompt, prompt_text, embeddings,
+                  split),
             group("Output", n, prefix, prefix_ids, print_ids, align, align_heads, json, quiet),
             choosing(sample, samples, source_no_repeat_ngram, keep, shortlist, shortlist_first,
                      shortlist_best),

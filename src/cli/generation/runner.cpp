@@ -35,7 +35,12 @@ bool Runner::has_room(const TokenIds& ids, string* why) const {
   // what a prompt goes on with; an output's last token enters no sequence, but a search goes on
   if (begun) count += prefix_.size() - (beams.wanted() ? 0 : 1);
   if (count <= room || (!e.has_source() && o.keep.given)) return true;
-  *why = no_room(count, room, e.has_source() ? "--source" : "--context");
+  const char* other = "";  // a flag that goes with those that are given
+  if (e.has_source() && o.split == 0 && !o.arrays() && !first_given(o.ids, o.n_best, o.samples))
+    other = "--split sentences takes it apart";
+  if (!e.has_source() && o.batch < 2 && !o.arrays() && !beams.wanted())
+    other = "--keep 0 forgets what is oldest";
+  *why = no_room(count, room, more_room(e, e.input_side(), other));
   if (begun) *why += o.prefix != nullptr ? ", with --prefix" : ", with --prefix-ids";
   return false;
 }
@@ -62,7 +67,8 @@ bool Runner::split(const string& text, vector<TokenIds>* sentences, string* why)
     const size_t count = sentences->back().size();
     if (count <= e.limits.source) continue;
     *why =
-        format("sentence %zu: ", sentences->size()) + no_room(count, e.limits.source, "--source");
+        format("sentence %zu: ", sentences->size()) +
+        no_room(count, e.limits.source, more_room(e, PHASOR_SOURCE, ""));
     return false;
   }
   why->clear();

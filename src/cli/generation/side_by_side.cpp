@@ -122,7 +122,7 @@ class SideBySide {
     one->line.seconds = now() - one->entered;
     if (job.status != PHASOR_OK)
       part->why = r_.e.error.text[0] != 0
-                      ? r_.e.error.text
+                      ? r_.e.said()
                       : phasor_status_name(static_cast<phasor_status>(job.status));
   }
 

@@ -1,10 +1,12 @@
 #include "text.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
+#if __has_include(<poll.h>)
+#include <poll.h>
+#endif
 
 #include "../host/mapping.h"
 
@@ -72,11 +74,20 @@ int LineReader::next_byte() {
   return at_ < held_.size() ? uint8_t(held_[at_++]) : -1;
 }
 
+// Whether a read of standard input would not wait, as far as the system says.
+static bool has_input() {
+#if __has_include(<poll.h>)
+  struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, 0) > 0;
+#else
+  return false;
+#endif
+}
+
 bool LineReader::ready() {
   for (size_t seen = at_; !ended_;) {
     if (held_.find('\n', seen) != string::npos || held_.size() - at_ > kLongest) return true;
-    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
-    if (poll(&input, 1, 0) == 0) return false;
+    if (!has_input()) return false;
     seen = held_.size() - at_;
     fill();
   }
@@ -107,11 +118,7 @@ bool LineReader::read(bool to_the_end) {
 
 bool LineReader::next() { return read(false); }
 
-bool LineReader::whole() {
-  if (!read(true)) return false;
-  if (!line_.empty() && line_.back() == '\n') line_.pop_back(), --bytes_;
-  return true;
-}
+bool LineReader::whole() { return read(true); }
 
 bool output(const string& text) {
   if (output_has_failed) return false;

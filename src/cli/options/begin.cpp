@@ -6,23 +6,10 @@
 #include <unistd.h>
 
 #include "../io/file.h"
-#include "command.h"
+#include "help.h"
 
 namespace cli {
 namespace {
-
-void print_flag(const Flag& f) { output(format("  %-25s  %s\n", f.spec, f.help)); }
-
-void print_help(const Command& c, const FlagGroups& groups, const CommandLine& line) {
-  output(format("phasor %s %s: %s\n", c.name, c.arguments, c.summary));
-  if (c.more[0] != 0) output(format("%s\n", c.more));
-  for (const FlagGroup& group : groups) {
-    output(format("\n%s\n", group.title));
-    for (const Flag* f : group.flags) print_flag(*f);
-  }
-  output("\n");
-  print_flag(line.help);
-}
 
 // What a path, or a descriptor, leads to: a file that is there, or a name in a folder.
 struct Target {

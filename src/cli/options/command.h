@@ -1,11 +1,21 @@
 // cli: a command: its words for the help, and its function with the struct of its options.
 #pragma once
+#include "../../../include/phasor.h"
 #include "flag.h"
 
 namespace cli {
 
+constexpr const char* kHelp = "-h";  // --help too
+// A switch of several commands.
+constexpr const char* kLines = "--lines";
+constexpr const char* kLinesHelp =
+    "decoder: each line of standard input is a text (else all of it is one)";
+
+struct Command;
+
 // What all commands have of the command line, and flags that most of them take.
 struct CommandLine {
+  const Command* command = nullptr;
   const char* model = nullptr;
   vector<const char*> texts;
   InputIds ids{"--ids IDS",
@@ -22,7 +32,11 @@ struct Command {
   const char* name;
   const char* arguments;  // "MODEL": nothing more; with OUT: a file to write
   const char* summary;
-  const char* more;  // of its own help
+  const char* more;      // of its own help
+  const char* examples;  // a line each
+  // Why a model is none for it, in words for a line behind the file's name; NULL where it is one. A
+  // command without the function is for every model.
+  const char* (*unfit)(const phasor_model* model);
   // Returns the exit status: 0 done, 1 the model or the data is bad, 2 the command line. NULL: the
   // command is not in this build.
   int (*run)(const Command& command, int argc, char** argv);
@@ -31,6 +45,9 @@ struct Command {
 
 // The whole program's, in the order of its help; NULL is last.
 extern const Command* const kCommands[];
+
+// The command of that name, or NULL.
+const Command* find_command(const string& name);
 
 // The flag of that name, or NULL.
 Flag* find(const FlagGroups& groups, const string& name);
@@ -62,11 +79,15 @@ int run_with(const Command& self, int argc, char** argv) {
 // help.
 template <class Options, int (*Function)(const Options&)>
 constexpr Command command(const char* name, const char* arguments, const char* summary,
-                          const char* more, bool in_build = true) {
+                          const char* more, const char* examples,
+                          const char* (*unfit)(const phasor_model*) = nullptr,
+                          bool in_build = true) {
   return {name,
           arguments,
           summary,
           more,
+          examples,
+          unfit,
           in_build ? &run_with<Options, Function> : nullptr,
           [](const string& flag) { return find(Options().flags(), flag) != nullptr; }};
 }

@@ -16,6 +16,8 @@ struct Flag {
   // Takes a value, NULL where there is none, when `given` is set. 0, or 2 after a line on standard
   // error.
   virtual int set(const char*) { return 0; }
+  // What its value is, in an error.
+  virtual string wanted() const { return takes; }
 
   const char* spec;
   const char* help;
@@ -26,6 +28,8 @@ struct Flag {
 
  protected:
   ~Flag() = default;
+  // "--name VALUE: expected …"; 2.
+  int refuse(const char* value, const string& hint = "") const;
 };
 
 struct Switch : Flag {
@@ -42,6 +46,7 @@ struct Word : Flag {
 struct IsaName : Word {  // a level that runs here
   using Word::Word;
   int set(const char* text) override;
+  string wanted() const override;
 };
 struct InputFile : Word {
   InputFile(const char* words, const char* text) : Word(words, text) { file = File::input; }
@@ -63,6 +68,7 @@ struct Number : Flag {
          uint64_t by_default = 0)
       : Flag(words, text), least(from), most(to), value(by_default) {}
   int set(const char* text) override;
+  string wanted() const override;
   operator uint32_t() const { return uint32_t(value); }
   double least, most;
   uint64_t value;
@@ -71,6 +77,8 @@ struct Number : Flag {
 struct Choice : Number {
   using Number::Number;
   int set(const char* text) override;
+  string wanted() const override;
+  string choice(uint64_t place) const;  // "?" where there is none
   const char* word = nullptr;
 };
 // `beyond`: not the least itself.
@@ -78,6 +86,7 @@ struct Real : Flag {
   Real(const char* words, const char* text, double from, double to, bool beyond = false)
       : Flag(words, text), least(from), most(to), above(beyond) {}
   int set(const char* text) override;
+  string wanted() const override;
   double least, most;
   bool above;
   float value = 0;
@@ -86,6 +95,7 @@ struct Real : Flag {
 struct Ids : Flag {
   using Flag::Flag;
   int set(const char* text) override;
+  string wanted() const override;
   TokenIds values;
 };
 struct IdLists : Ids {  // may be given several times; of each list its length, then its ids

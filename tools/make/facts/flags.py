@@ -15,6 +15,7 @@ PAGE = "docs/cli.md"
 # each other command.
 RUN = ["Input", "Output", "Choosing tokens", "Beam search", "Arrays for NumPy", "States"]
 RUN.append("Memory and speed")
+EXAMPLES = "Examples"  # a part of the help that has no flags
 ENCODERS = "embed fill classify tag answer rank".split()
 
 
@@ -25,9 +26,12 @@ def help_of(program: Path, command: str) -> dict[str, list[tuple[str, str]]]:
     said = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True)
     groups: dict[str, list[tuple[str, str]]] = {}
     for part in said.stdout.split("\n\n")[1:-1]:
-        title, *rows = part.splitlines()
-        found = [re.fullmatch(r"  (\S.*?)  +(\S.*)", row) for row in rows]
-        groups[title] = [(row[1], row[2]) for row in found if row]
+        joined = re.sub(r"\n {10,}", "  ", part)  # a flag's help has several lines
+        title, *rows = joined.splitlines()
+        if title == EXAMPLES:
+            continue
+        found = [re.fullmatch(r"  (-\S*(?: \S+)?)  +(\S.*)", row) for row in rows]
+        groups[title] = [(row[1], re.sub(" +", " ", row[2])) for row in found if row]
         if len(groups[title]) != len(rows):
             raise PhasorError(f"{program}: the help of {command} has a line that is no flag")
     return groups

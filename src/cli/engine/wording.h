@@ -1,0 +1,16 @@
+// cli: the library's words for a caller of C, as words for the command line.
+#pragma once
+
+#include "../../../include/phasor.h"
+#include "../io/text.h"
+
+namespace cli {
+
+// An error's text: fields of the library's structs become the flags that set them, and a tensor of
+// the model's file (NULL: it is not open) has its name behind its number.
+string worded(const char* text, const phasor_model* model);
+
+// Where a tensor belongs, docs/format.md.
+const char* place_name(uint32_t stack);
+
+}  // namespace cli
