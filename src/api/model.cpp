@@ -8,7 +8,8 @@
 
 using namespace phasor;
 
-static_assert(build_words_are_known(kActivationWords + kTypeWords + pieces::kBuiltModels.words),
+static_assert(build_words_are_known(kActivationWords + kTypeWords + kCacheWords +
+                                    pieces::kBuiltModels.words),
               "PHASOR_ONLY has a word twice, or one that build.h and the tables lack");
 
 namespace {

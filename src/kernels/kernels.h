@@ -12,12 +12,10 @@
 // except weights: 64 bytes on a host, 16 on a Cortex-M.
 #pragma once
 #include "../activations.h"
+#include "../caches.h"
 #include "../layout.h"
 
 namespace phasor {
-
-// Formats of keys and values in pages of 16 positions: the public header's PHASOR_CACHE_ (1.8).
-enum CacheType : uint32_t { kCacheF32, kCacheF16, kCacheQ8, kCacheTypes };
 
 // The keys that the rows of a tile see: row r those from first + r·skip to end + r·more − 1.
 struct KeyRange {

@@ -11,8 +11,8 @@ namespace {
 
 template <class Level>
 constexpr Kernels kernel_table(const char* name) {
-  using F32 = typename Level::F32;
-  using F16 = typename Level::F16;
+  using CacheF32 = typename Level::F32;
+  using CacheF16 = typename Level::F16;
   using CacheQ8 = typename Level::CacheQ8;
   Kernels k = {};
   k.name = name;
@@ -26,17 +26,16 @@ constexpr Kernels kernel_table(const char* name) {
   k.linear_##type = built ? Level::template linear_int8<typename Level::Weights> : nullptr;
   PHASOR_INT8_TYPES(PHASOR_SET, )
 #undef PHASOR_SET
-  k.scores[kCacheF32] = Level::template scores<F32>;
-  k.scores[kCacheF16] = kHasCacheF16 ? Level::template scores<F16> : nullptr;
-  k.scores[kCacheQ8] = kHasCacheQ8 ? Level::template scores<CacheQ8> : nullptr;
+#define PHASOR_SET(Cache)                                                      \
+  k.scores[k##Cache] = kHas##Cache ? Level::template scores<Cache> : nullptr; \
+  k.mix[k##Cache] = kHas##Cache ? Level::template mix<Cache> : nullptr;
+  PHASOR_CACHES(PHASOR_SET)
+#undef PHASOR_SET
   k.table_scores = kHasRelative ? Level::table_scores : nullptr;
   k.key_table_scores = kHasRelative ? Level::key_table_scores : nullptr;
   k.additive_scores = kHasAdditive ? Level::additive_scores : nullptr;
   k.distance_bias = kHasAlibi ? Level::distance_bias : nullptr;
   k.softmax = Level::softmax;
-  k.mix[kCacheF32] = Level::template mix<F32>;
-  k.mix[kCacheF16] = kHasCacheF16 ? Level::template mix<F16> : nullptr;
-  k.mix[kCacheQ8] = kHasCacheQ8 ? Level::template mix<CacheQ8> : nullptr;
   k.mix_table = kHasRelative ? Level::mix_table : nullptr;
   k.layer_norm = kHasLayerNorm ? Level::layer_norm : nullptr;
   k.rms_norm = kHasRmsNorm ? Level::rms_norm : nullptr;

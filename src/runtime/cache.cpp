@@ -5,9 +5,6 @@
 namespace phasor {
 namespace {
 
-static_assert(uint32_t{kCacheF16} == PHASOR_CACHE_F16 && uint32_t{kCacheQ8} == PHASOR_CACHE_Q8,
-              "the kernels number the formats as the interface does");
-
 float as_it_is(float x) { return x; }
 
 // Sixteen dimensions of all the positions, then the next: a line of a position is read once, and
@@ -58,10 +55,9 @@ void store_q8(const Kernels& kernels, unsigned char* heads, uint32_t kv_heads, u
 }
 
 const CacheFormat kFormats[kCacheTypes] = {
-    {"f32", true, sizeof(float), 0, store_plain<float, as_it_is>},
-    {"f16", kHasCacheF16, sizeof(uint16_t), 0,
-     kHasCacheF16 ? store_plain<uint16_t, narrow_f16> : nullptr},
-    {"q8", kHasCacheQ8, 1, sizeof(float), kHasCacheQ8 ? store_q8 : nullptr},
+    {sizeof(float), 0, store_plain<float, as_it_is>},
+    {sizeof(uint16_t), 0, kHasCacheF16 ? store_plain<uint16_t, narrow_f16> : nullptr},
+    {1, sizeof(float), kHasCacheQ8 ? store_q8 : nullptr},
 };
 
 }  // namespace

@@ -13,8 +13,6 @@ inline uint32_t blocks_of(uint32_t count) { return static_cast<uint32_t>(panels_
 // A head takes its keys and then its values of a page: `width` and round_up(width, 16) rows of 16
 // values, and in q8 the scales of their groups.
 struct CacheFormat {
-  const char* name;
-  bool built;
   uint32_t value_bytes, scale_bytes;  // of a value; of a group's scale
   // Puts the keys and values (kv_heads · width floats each, ld from one position to the next) of
   // `count` positions into slots `slot` and on of a page's heads, rounded to the format.

@@ -115,8 +115,7 @@ string arena_rows(const Report& r) {
   string out = "\narena for";
   if (limits.source != 0) out += format(" --source %u", limits.source);
   if (limits.target != 0) out += format(" --context %u", limits.target);
-  if (limits.cache_type == PHASOR_CACHE_F16) out += " --cache f16";
-  if (limits.cache_type == PHASOR_CACHE_Q8) out += " --cache q8";
+  if (limits.cache_type != 0) out += string(" --cache ") + kCacheNames[limits.cache_type];
   out += format(" --threads %u, texts of %s bytes\n", limits.threads,
                 grouped(limits.text_bytes).c_str());
   each_part(r, [&](const char* name, uint64_t bytes) {

@@ -32,18 +32,16 @@ uint32_t longest(const Engine& e, phasor_limits limits, uint64_t ram) {
 // What smaller limits of another kind save, by the flags that ask for them.
 string savings(const Engine& e, const Fit& f) {
   struct Way {
-    const char* flag;
+    string flag;
     phasor_limits limits;
   };
   vector<Way> ways;
-  const auto way = [&](const char* flag, auto change) {
+  const auto way = [&](const string& flag, auto change) {
     ways.push_back({flag, f.limits});
     change(ways.back().limits);
   };
-  if (f.limits.cache_type == PHASOR_CACHE_F32)
-    way("--cache f16", [](phasor_limits& l) { l.cache_type = PHASOR_CACHE_F16; });
-  if (f.limits.cache_type != PHASOR_CACHE_Q8)
-    way("--cache q8", [](phasor_limits& l) { l.cache_type = PHASOR_CACHE_Q8; });
+  for (uint32_t type = f.limits.cache_type + 1; type < kCacheTypes; ++type)
+    way(string("--cache ") + kCacheNames[type], [type](phasor_limits& l) { l.cache_type = type; });
   if (f.limits.tables != PHASOR_TABLES_ROWS)
     way("--tables rows", [](phasor_limits& l) { l.tables = PHASOR_TABLES_ROWS; });
   if (f.limits.text_bytes > 256)
@@ -56,7 +54,7 @@ string savings(const Engine& e, const Fit& f) {
   for (const Way& w : ways) {
     uint64_t bytes = 0;
     if (needed(e, w.limits, &bytes) && bytes < f.needed)
-      out += (out.empty() ? "  " : ", ") + string(w.flag) + " saves " + grouped(f.needed - bytes);
+      out += (out.empty() ? "  " : ", ") + w.flag + " saves " + grouped(f.needed - bytes);
   }
   return out.empty() ? out : out + "\n";
 }

@@ -9,6 +9,7 @@
 #include "../io/shortlist.h"
 #include "../io/text.h"
 #include "../options/command.h"
+#include "caches.h"
 #include "languages.h"
 
 namespace cli {
@@ -41,7 +42,7 @@ struct MemoryOptions {
               "run: the best of a beam search with N beams; bench measures one too, inspect counts "
               "its memory",
               1, 256};
-  Choice cache{"--cache f32|f16|q8",
+  Choice cache{"--cache " CACHE_CHOICES,
                "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
                "quarter (f32)"};
   Number threads{"--threads N", "threads (1)", 1, 64, 1};
