@@ -1,6 +1,5 @@
 """Shared by the Python tests: the tools on the path, and the phasor program."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "tools", ROOT / "tests" / "support"):
     sys.path.insert(0, str(folder))
 
+from places import program
 from sample import pytest_collection_modifyitems, pytest_report_header  # noqa: F401
 
 
@@ -29,15 +29,13 @@ def usual_signals():
 
 @pytest.fixture(scope="session")
 def phasor() -> Path:
-    """The phasor program: $PHASOR or build/phasor. Skips without it, but with PHASOR_REQUIRED=1
-    that is a failure."""
-    path = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
-    if path.is_file():
-        return path
-    message = f"no phasor program at {path}: run make, or set PHASOR"
-    if os.environ.get("PHASOR_REQUIRED") == "1":
-        pytest.fail(message)
-    pytest.skip(message)
+    return program()
+
+
+@pytest.fixture
+def no_program(monkeypatch, tmp_path):
+    """A phasor program that happens to be built does not record hashes here."""
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
+
 GOLDEN = ROOT / "tests/golden"
 sys.path[:0] = [str(ROOT / "tests/machines/cross"), str(GOLDEN)]
 import archive_check as A
 import make_archive
 import make_models
+
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, VERSION, PhasorFile

@@ -18,9 +18,8 @@ from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.sources.tokenizer_files import tokenizer_section
 from phasor.tokenizers import characters
+from places import ROOT, program
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 TEXT = "\n !$&',-.3:;?ABCZabcxyz\u00e9\u732b\u2581\U0001f431\t"
 CHARS = sorted(set(TEXT))
 TEXTS = ["Zab ", "  a\tb?", "\u732b\u2581 \u00e9\U0001f431", "a\n\nb\n", "", "zyx" * 50]
@@ -55,9 +54,7 @@ def section(folder: Path, name: str, data: bytes, rows: int = len(CHARS)) -> byt
 
 
 def phasor(*words: object) -> subprocess.CompletedProcess:
-    if not PROGRAM.is_file():
-        pytest.skip(f"{PROGRAM} is missing: run make")
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, timeout=60)
+    return subprocess.run([program(), *map(str, words)], capture_output=True, timeout=60)
 
 
 def ids(model: Path, text: str) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 import chat
 import chat_model
 from conftest import ROOT
-from phasor import convert
+from conversions import convert_to
 from phasor.chat.template import Refused, compile_template
 from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face.template import find_template
@@ -475,12 +475,12 @@ def test_conversion(tmp_path, capsys):
     from phasor import convert
 
     source = chat_model.write(tmp_path / "source", "line\n{{ messages | map('x') }}")
-    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(source, tmp_path / "m.phasor")
     line = "chat template, line 2: the filter map is not supported"
     without = "the model is converted without a chat program"
     assert capsys.readouterr().err == f"convert: {source}: {line}: {without}\n"
     none, file = tmp_path / "none.phasor", tmp_path / "file.phasor"
-    assert convert.main([str(source), "-o", str(none), "--quiet", "--chat", "none"]) == 0
+    convert_to(source, none, "--chat", "none")
     assert capsys.readouterr().err == ""
     assert none.read_bytes() == (tmp_path / "m.phasor").read_bytes()
     given = tmp_path / "given.jinja"
@@ -489,19 +489,7 @@ def test_conversion(tmp_path, capsys):
     assert capsys.readouterr().err == f"convert: {given}: {line} (--chat none converts without)\n"
     assert not file.exists()
     (tmp_path / "t.jinja").write_text(CHATML)
-    assert (
-        convert.main(
-            [
-                str(source),
-                "-o",
-                str(tmp_path / "n.phasor"),
-                "--quiet",
-                "--chat",
-                str(tmp_path / "t.jinja"),
-            ]
-        )
-        == 0
-    )
+    convert_to(source, tmp_path / "n.phasor", "--chat", tmp_path / "t.jinja")
     from phasor.format.file import CHAT, PhasorFile
 
     assert CHAT not in PhasorFile(tmp_path / "m.phasor").sections
@@ -722,7 +710,7 @@ def test_an_added_token_behind_an_answer_ends_it(phasor, tmp_path):
         token["special"] &= token["content"] != "<|im_end|>"
         ids = [t["id"] for t in content["added_tokens"] if t["content"] == "<|im_end|>"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(source, tmp_path / "m.phasor")
     others = ",".join(str(i) for i in range(ids[0] + 3) if i != ids[0])
     flags = ["-n", "3", "--json", "--quiet", "--suppress", others]
     answer = json.loads(talk(phasor, tmp_path / "m.phasor", ["Hello"], *flags)[1])

@@ -21,8 +21,8 @@ import pytest
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
 MODELS = ROOT / "tests" / "golden" / "models"
 TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"  # word lists: source4 … source42, target4 … target46

@@ -27,10 +27,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "pytorch"
 PRESETS = ("torch-transformer", "separate", "bias-free")
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def run(source, output, *more) -> int:

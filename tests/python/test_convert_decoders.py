@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import torch_zip
+from conversions import convert_to, refused
 from phasor import convert
 from phasor.families import decoder, decoders, encoders, hf_config
 from phasor.families.decoders.bloom import BLOOM
@@ -41,10 +42,7 @@ CONFIG = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def shapes():
@@ -103,10 +101,7 @@ class Directory:
 
     def refused(self, capsys, *more):
         """The one line of a conversion that stops, and leaves nothing."""
-        assert self.run(*more) == 1 and not self.output.exists()
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 1
-        return lines[0]
+        return refused(self.write(), self.output, capsys, *more)
 
 
 @pytest.fixture()
@@ -276,7 +271,7 @@ def test_half_precision_is_read_exactly(llama, kind):
     else:
         llama.write()
         write_bf16(llama.path / "model.safetensors", rounded)
-        assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet"]) == 0
+        convert_to(llama.path, llama.output)
     assert llama.output.read_bytes() == first
 
 
@@ -299,7 +294,7 @@ def test_pytorch_model_bin_gives_the_same_file(llama):
     first = llama.output.read_bytes()
     (llama.path / "model.safetensors").unlink()
     torch_zip.save(llama.path / "pytorch_model.bin", llama.arrays)
-    assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet"]) == 0
+    convert_to(llama.path, llama.output)
     assert llama.output.read_bytes() == first
 
 
@@ -386,13 +381,8 @@ def test_a_shard_that_is_missing(llama, capsys):
         llama.path / "model-00001-of-00002.safetensors",
     )
     (llama.path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
-    assert convert.main([str(llama.path), "-o", str(llama.output)]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert (
-        len(lines) == 1
-        and "model-00002-of-00002.safetensors" in lines[0]
-        and not llama.output.exists()
-    )
+    line = refused(llama.path, llama.output, capsys)
+    assert "model-00002-of-00002.safetensors" in line
 
 
 def test_every_tensor_that_is_wrong_is_named(llama, capsys):
@@ -1091,8 +1081,7 @@ def test_rope_context_without_rotary_positions(llama, capsys):
 def test_flags_of_a_directory_alone(tmp_path, capsys):
     path = torch_zip.save(tmp_path / "m.pt", {"a": np.zeros(3, np.float32)})
     for flag, value in (("--rope-context", "9"), ("--lora", tmp_path)):
-        assert convert.main([str(path), "-o", str(tmp_path / "m.phasor"), flag, str(value)]) == 1
-        assert flag in capsys.readouterr().err
+        assert flag in refused(path, tmp_path / "m.phasor", capsys, flag, value)
 
 
 # ---- Adapters
@@ -1181,12 +1170,7 @@ def test_an_adapter_in_pytorchs_format(llama, adapter):
     first = llama.output.read_bytes()
     (adapter.path / "adapter_model.safetensors").unlink()
     torch_zip.save(adapter.path / "adapter_model.bin", adapter.arrays)
-    assert (
-        convert.main(
-            [str(llama.path), "-o", str(llama.output), "--quiet", "--lora", str(adapter.path)]
-        )
-        == 0
-    )
+    convert_to(llama.path, llama.output, "--lora", adapter.path)
     assert llama.output.read_bytes() == first
 
 

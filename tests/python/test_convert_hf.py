@@ -2,13 +2,12 @@
 line with its name; whole or not at all."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from conversions import refused
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.families import encoders, hf_config
@@ -17,9 +16,8 @@ from phasor.format.file import PhasorFile
 from phasor.program import run as run_program
 from phasor.reference.forward import Reference
 from phasor.sources.hugging_face import directory as hugging_face
+from places import program
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 11
 CONFIG = {
     "architectures": ["BertForMaskedLM"],
@@ -40,10 +38,7 @@ CONFIG = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def linear(name, rows, cols):
@@ -166,12 +161,10 @@ def test_a_masked_language_model(bert):
 
 def test_a_masked_language_model_without_a_tokenizer(bert):
     """Such a file has no mask; whoever gives ids knows its id."""
-    if not PROGRAM.is_file():
-        pytest.skip(f"{PROGRAM} is missing: run make")
     assert bert.descriptor()["source"]["mask"] is None
     with pytest.raises(PhasorError, match="has no mask token: --mask ID says which one it is"):
-        run_program(PROGRAM, "fill", bert.output, "--ids", "5,7,6", "--quiet")
-    told = run_program(PROGRAM, "fill", bert.output, "--ids", "5,7,6", "--mask", 7, "--top", 3)
+        run_program(program(), "fill", bert.output, "--ids", "5,7,6", "--quiet")
+    told = run_program(program(), "fill", bert.output, "--ids", "5,7,6", "--mask", 7, "--top", 3)
     model = Reference(PhasorFile(bert.output))
     row = model.output(model.encode([5, 7, 6]))[1]
     best = np.argsort(-row, kind="stable")[:3].tolist()
@@ -500,17 +493,15 @@ def test_a_file_that_is_not_json_is_one_line(bert, capsys, name, text):
     sentence(bert)
     source = bert.write()
     (source / name).write_text(text)
-    assert convert.main([str(source), "-o", str(bert.output)]) == 1
-    line = errors(capsys)
-    assert name in line and len(line.splitlines()) == 1 and not bert.output.exists()
+    assert name in refused(source, bert.output, capsys)
 
 
 def test_a_configuration_of_a_gigabyte_is_not_read(bert, capsys):
     source = bert.write()
     with (source / "config.json").open("r+b") as file:
         file.truncate(1 << 30)
-    assert convert.main([str(source), "-o", str(bert.output)]) == 1
-    assert "config.json: is longer than 16,777,216 bytes" in errors(capsys)
+    line = refused(source, bert.output, capsys)
+    assert "config.json: is longer than 16,777,216 bytes" in line
 
 
 def test_a_name_of_a_tensor_stays_on_its_line(bert, capsys):
@@ -646,14 +637,10 @@ def test_faults_of_a_sentence_encoder(bert, capsys, name, value, message):
 def test_other_directories(tmp_path, bert, capsys):
     bert.write()
     (bert.path / "config.json").write_text("{")
-    assert convert.main(
-        [str(bert.path), "-o", str(bert.output)]
-    ) == 1 and "config.json: not a JSON object" in errors(capsys)
+    assert "config.json: not a JSON object" in refused(bert.path, bert.output, capsys)
     (bert.path / "config.json").write_text(json.dumps(CONFIG))
     (bert.path / "model.safetensors").unlink()
-    assert convert.main(
-        [str(bert.path), "-o", str(bert.output)]
-    ) == 1 and "directory without model.safetensors" in errors(capsys)
+    assert "directory without model.safetensors" in refused(bert.path, bert.output, capsys)
 
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error_unless_it_is_not_wanted(bert, capsys):

@@ -14,12 +14,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import translators as T
-from phasor import convert
+from conversions import convert_to, refused
 from phasor.errors import Problems
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import told
 
 BERT = T.joined_configuration()["encoder"]
 _TIED = "tie_encoder_decoder"
@@ -32,15 +33,12 @@ FILES = {
 
 
 def converted(folder: Path, *flags: str) -> Path:
-    out = folder.with_suffix(".phasor")
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
-    return out
+    return convert_to(folder, folder.with_suffix(".phasor"), *flags)
 
 
 def test_it_converts_and_replays_its_vectors(tmp_path, phasor):
     path = converted(T.write_joined(tmp_path / "m"), "--phasor", str(phasor))
-    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(phasor, "verify", path)
     d = PhasorFile(path).descriptor
     assert d["target"]["decoder_start"] == 3 and d["output"]["head_norm"]
     assert [kind["cross"] for kind in d["kinds"]] == [0, 1]
@@ -50,8 +48,7 @@ def test_it_converts_and_replays_its_vectors(tmp_path, phasor):
 def test_a_type_of_weights_replays_its_vectors(kind, tmp_path, phasor):
     folder = T.write_joined(tmp_path / "m")
     path = converted(folder, "--type", kind, "--phasor", str(phasor))
-    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(phasor, "verify", path)
 
 
 def test_a_tensor_too_few_or_too_many_is_refused(tmp_path):
@@ -192,17 +189,13 @@ def test_another_configuration_is_refused(more, line, tmp_path, capsys):
         held = load_file(folder / "model.safetensors")
         new = {name.replace("r.bert.", "r.roberta."): t for name, t in held.items()}
         save_file(new, folder / "model.safetensors")
-    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
-    said = capsys.readouterr().err
-    assert line in said and said.count("\n") == 1, said
-    assert not (tmp_path / "m.phasor").exists()
+    assert line in refused(folder, tmp_path / "o", capsys)
 
 
 def test_an_adapter_is_refused(tmp_path, capsys):
     folder = T.write_joined(tmp_path / "m")
-    argv = [str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet", "--lora", str(folder)]
-    assert convert.main(argv) == 1
-    assert "--lora: EncoderDecoderModel with an adapter" in capsys.readouterr().err
+    line = refused(folder, tmp_path / "o", capsys, "--lora", folder)
+    assert "--lora: EncoderDecoderModel with an adapter" in line
 
 
 def test_one_tokenizer_is_that_of_both_sides(tmp_path, phasor):
@@ -210,8 +203,8 @@ def test_one_tokenizer_is_that_of_both_sides(tmp_path, phasor):
     d = PhasorFile(path).descriptor
     assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
     argv = [phasor, "tokenize", path, "--print-ids"]
-    done = subprocess.run(argv, input="ab a\n", capture_output=True, text=True, check=True)
-    assert done.stdout == "2,7,5,3\n"
+    done = told(*argv, stdin="ab a\n")
+    assert done == "2,7,5,3\n"
 
 
 def test_a_decoder_of_another_vocabulary_gives_ids(tmp_path):
@@ -251,14 +244,6 @@ def two_vocabularies(tmp_path: Path, files: dict[str, bytes] | None = None) -> P
         held[f"decoder.{name}"] = held[f"decoder.{name}"][:23].copy()
     save_file(held, folder / "model.safetensors")
     return folder
-
-
-def refused(capsys, folder: Path, *flags: object) -> str:
-    argv = [str(folder), "-o", str(folder.with_suffix(".o")), "--quiet", *map(str, flags)]
-    assert convert.main(argv) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and not folder.with_suffix(".o").exists(), said
-    return said
 
 
 @pytest.mark.parametrize("form", ["folder", "vocab.txt"])
@@ -311,22 +296,30 @@ def test_one_given_for_one_vocabulary(tmp_path):
 def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
     folder, given = two_vocabularies(tmp_path), put(tmp_path / "t", FILES)
     one, both = ["--tokenizer", given], ["--tokenizer", given] * 2
-    assert "give one for the source, then one for the target" in refused(capsys, folder, *one)
-    assert "3 files, the model has 2 sides" in refused(capsys, folder, *one, *both)
-    assert "no/x: there is no such file" in refused(capsys, folder, *one, "--tokenizer", "no/x")
-    said = refused(capsys, folder, *both, "--target-lang", "de")
+    assert "give one for the source, then one for the target" in refused(
+        folder, tmp_path / "o", capsys, *one
+    )
+    assert "3 files, the model has 2 sides" in refused(folder, tmp_path / "o", capsys, *one, *both)
+    assert "no/x: there is no such file" in refused(
+        folder, tmp_path / "o", capsys, *one, "--tokenizer", "no/x"
+    )
+    said = refused(folder, tmp_path / "o", capsys, *both, "--target-lang", "de")
     assert "--target-lang: the tokenizer has no languages" in said
-    said = refused(capsys, folder, *one, "--tokenizer", "none", "--source-lang", "de")
+    said = refused(
+        folder, tmp_path / "o", capsys, *one, "--tokenizer", "none", "--source-lang", "de"
+    )
     assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
     words = put(tmp_path / "w", {"w.txt": b"a\nb"}) / "w.txt"
-    said = refused(capsys, folder, *["--tokenizer", words] * 2, "--source-lang", "de")
+    said = refused(
+        folder, tmp_path / "o", capsys, *["--tokenizer", words] * 2, "--source-lang", "de"
+    )
     assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
     empty = put(tmp_path / "empty", {})
     assert f"{empty}: the directory has no tokenizer (--tokenizer none" in refused(
         capsys, folder, *one, "--tokenizer", empty
     )
     spm = put(tmp_path / "x", {"sentencepiece.bpe.model": b""}) / "sentencepiece.bpe.model"
-    assert "give its directory" in refused(capsys, folder, *one, "--tokenizer", spm)
+    assert "give its directory" in refused(folder, tmp_path / "o", capsys, *one, "--tokenizer", spm)
     many = put(tmp_path / "many", {"vocab.txt": "\n".join([*WORDS, *"cdefghijklmno"]).encode()})
     path = put(many, {"tokenizer_config.json": FILES["tokenizer_config.json"]})
     assert read_source(folder, [path, path])  # 23 pieces
@@ -336,7 +329,7 @@ def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
         capsys, folder, *["--tokenizer", many] * 2
     )
     alone = T.write_alone(tmp_path / "a")
-    assert "2 files, the model has 1 side" in refused(capsys, alone, *both)
+    assert "2 files, the model has 1 side" in refused(alone, tmp_path / "o", capsys, *both)
 
 
 def test_a_directory_says_which_flag_to_give(tmp_path, capsys):
@@ -348,7 +341,7 @@ def test_a_directory_says_which_flag_to_give(tmp_path, capsys):
     for name in FILES:
         (folder / name).unlink()
     put(folder / "encoder", FILES), put(folder / "decoder", {"tokenizer.json": b"{}"})
-    said = refused(capsys, folder)
+    said = refused(folder, tmp_path / "o", capsys)
     assert "no tokenizer is there, but in decoder, encoder: give those, --tokenizer S" in said
 
 
@@ -380,7 +373,7 @@ def test_the_tokenizer_of_the_decoder_is_not_the_sources(tmp_path, capsys):
     new["decoder.lm_head.bias"] = new.pop("decoder.bias")
     save_file(new, folder / "model.safetensors")
     line = "RobertaTokenizer is that of the decoder: give --tokenizer with the encoder's"
-    assert line in refused(capsys, folder)
+    assert line in refused(folder, tmp_path / "o", capsys)
 
 
 # ---- A decoder alone
@@ -388,7 +381,7 @@ def test_the_tokenizer_of_the_decoder_is_not_the_sources(tmp_path, capsys):
 
 def test_a_decoder_alone_takes_states(tmp_path, phasor):
     path = converted(T.write_alone(tmp_path / "m", FILES), "--phasor", str(phasor))
-    subprocess.run([phasor, "verify", path], capture_output=True, check=True)
+    told(phasor, "verify", path)
     model, _ = read_source(tmp_path / "m")
     assert any("--embeddings FILE.npy" in note for note in model.notes)
     d = PhasorFile(path).descriptor
@@ -399,7 +392,7 @@ def test_a_decoder_alone_takes_states(tmp_path, phasor):
     states = np.random.default_rng(3).normal(0, 1, (5, T.WIDTH)).astype("<f4")
     np.save(tmp_path / "s.npy", states)
     argv = [phasor, "run", path, "--quiet", "-n", "6", "--embeddings", tmp_path / "s.npy"]
-    ids = subprocess.run([*argv, "--print-ids"], capture_output=True, text=True, check=True).stdout
+    ids = told(*argv, "--print-ids")
     model = Reference(PhasorFile(path))
     want = [3]
     while len(want) < 7 and want[-1] != 2 or len(want) == 1:
@@ -423,9 +416,7 @@ def test_a_source_of_a_decoder_alone_is_no_text(tmp_path, phasor):
 )
 def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
     folder = T.write_alone(tmp_path / "m", FILES)
-    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet", *flags]) == 1
-    said = capsys.readouterr().err
-    assert flags[0] in said and said.count("\n") == 1, said
+    assert flags[0] in refused(folder, tmp_path / "o", capsys, *flags)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import translators as T
+from conversions import convert_to, refused
 from phasor import convert
 from phasor.errors import Problems
 from phasor.families.encoder_decoders import FAMILIES
@@ -24,19 +25,17 @@ from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from phasor.sources.hugging_face import around, tokenizer_json
 from phasor.tokenizers.section import read_section
+from places import told
 
 
 def converted(folder: Path, *flags: str) -> Path:
-    out = folder.with_suffix(".phasor")
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
-    return out
+    return convert_to(folder, folder.with_suffix(".phasor"), *flags)
 
 
 @pytest.mark.parametrize("kind", [kind for f in FAMILIES for kind in f.types])
 def test_every_family_converts_and_replays_its_vectors(kind, tmp_path, phasor):
     path = converted(T.write(tmp_path / "m", kind), "--phasor", str(phasor))
-    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(phasor, "verify", path)
     d = PhasorFile(path).descriptor
     assert d["target"]["embedding_shared"] == 1 and d["target"]["decoder_start"] == 3
 
@@ -134,8 +133,7 @@ def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
             if "relative_attention_bias" in name:
                 tensors[name] = tensors[name][:7]
         save_file(tensors, folder / "model.safetensors")
-    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
-    assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
+    assert line in refused(folder, tmp_path / "o", capsys)
 
 
 @pytest.mark.parametrize("kind", ["t5", "umt5", "bart", "marian"])
@@ -143,16 +141,15 @@ def test_weights_that_both_stacks_would_share_are_refused_by_their_key(kind, tmp
     """tie_encoder_decoder has the library take one stack's weights for both, whatever the file
     has."""
     folder = T.write(tmp_path / "m", kind, tie_encoder_decoder=True)
-    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
     line = "tie_encoder_decoder: True is not built, expected False"
-    assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
+    assert line in refused(folder, tmp_path / "o", capsys)
 
 
 def test_sinusoids_of_an_odd_width_are_refused_by_its_key(tmp_path, capsys):
     heads = {f"{stack}_attention_heads": 3 for stack in STACKS}
     folder = T.write(tmp_path / "m", "marian", d_model=15, **heads)
-    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
-    assert "d_model: 15, expected an even number" in capsys.readouterr().err
+    line = refused(folder, tmp_path / "o", capsys)
+    assert "d_model: 15, expected an even number" in line
 
 
 @pytest.mark.parametrize("pad", [0, 1, 5])
@@ -172,11 +169,8 @@ def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object
 
 
 def tokens(phasor: Path, path: Path, text: str) -> list[int]:
-    done = subprocess.run(
-        [phasor, "tokenize", path, "--print-ids"], input=text + "\n", capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return [int(i) for i in done.stdout.split(",")]
+    done = told(phasor, "tokenize", path, "--print-ids", stdin=text + "\n")
+    return [int(i) for i in done.split(",")]
 
 
 def test_a_pair_of_models_and_their_list(tmp_path, phasor):
@@ -275,13 +269,7 @@ def test_mbarts_languages_of_the_program(names, around, tmp_path, phasor):
     argv = ["--print-ids", "--quiet", "-n", "6"]
     for more in [], ["--batch", "2"], ["--beam", "2"], ["--align"]:
         ours, theirs = (
-            subprocess.run(
-                [phasor, "run", path, *argv, *more, *own],
-                input="ab a\nab\n",
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
+            told(phasor, "run", path, *argv, *more, *own, stdin="ab a\nab\n")
             for path, own in ((plain, flags), (fixed, []))
         )
         assert ours == theirs
@@ -294,8 +282,8 @@ def test_prefixes_of_tasks_are_prompts(tmp_path, phasor):
     path = converted(T.write(tmp_path / "m", "t5", T.t5_files(), **more))
     assert PhasorFile(path).descriptor["output"]["prompts"] == "sum\x1fa: \x1e"
     argv = [phasor, "tokenize", path, "--print-ids", "--prompt", "sum"]
-    done = subprocess.run(argv, input="ab\n", capture_output=True, text=True, check=True)
-    assert [int(i) for i in done.stdout.split(",")] == tokens(phasor, path, "a: ab")
+    done = told(*argv, stdin="ab\n")
+    assert [int(i) for i in done.split(",")] == tokens(phasor, path, "a: ab")
     for wrong in {"a": {"prefix": "x\n"}}, {"a\x1f": {"prefix": "x"}}, {"a": {"prefix": 3}}, [1]:
         folder = T.write(tmp_path / "m", "t5", **{**more, "task_specific_params": wrong})
         with pytest.raises(PhasorError, match="task_specific_params"):
@@ -622,8 +610,8 @@ def test_numbers_of_plbart(config, languages, suffix, start, tmp_path, phasor):
     mask = 19 if config.get("language_codes") == "multi" else 15
     assert tokens(phasor, path, "ab<mask>b") == [ids["▁ab"], mask, ids["▁"], ids["b"], *suffix]
     argv = [phasor, "tokenize", path, "--print-ids", "ab", "--source-lang", "python"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert [int(i) for i in done.stdout.split(",")] == [ids["▁ab"], 2, 13]
+    done = told(*argv)
+    assert [int(i) for i in done.split(",")] == [ids["▁ab"], 2, 13]
 
 
 @pytest.mark.parametrize("added", [{}, {"19": {"content": "<mask>"}}])
@@ -956,8 +944,8 @@ def test_a_target_is_scored_behind_the_first_token(tmp_path, phasor):
 
     def score(*flags: str) -> tuple[float, int]:
         argv = [phasor, "score", path, "ab", "--json", *flags]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        said = json.loads(done.stdout)
+        done = told(*argv)
+        said = json.loads(done)
         return said["log_probability"], said["tokens"]
 
     text, tokens_ = score("--target", "xy")

@@ -4,16 +4,15 @@ refused in a line. tests/reference/test_ctranslate2.py has the package itself.""
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ctranslate2_model import LAYERS, WIDTH, WORDS, Model
 import translators as T
+from conversions import convert_to, refused
+from ctranslate2_model import LAYERS, WIDTH, WORDS, Model
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -21,22 +20,16 @@ from phasor.format import tensors as R
 from phasor.format.file import SOURCE_TOKENIZER, PhasorFile
 from phasor.tokenizers.section import read_section
 from phasor.tokenizers.sentencepiece import read_model_proto
+from places import DATA, ROOT, program, told
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
-DATA = ROOT.parent / "shared" / "data" / "opennmt-aren"
+AREN = DATA / "opennmt-aren"
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def made(folder: Path, *flags: str) -> PhasorFile:
-    out = folder.with_suffix(".phasor")
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
-    return PhasorFile(out)
+    return PhasorFile(convert_to(folder, folder.with_suffix(".phasor"), *flags))
 
 
 def weights(file: PhasorFile) -> dict[str, np.ndarray]:
@@ -165,12 +158,9 @@ def test_positions(tmp_path):
 
 
 def said(folder: Path, capsys, *flags: str) -> str:
-    out = folder.with_suffix(".phasor")
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 1
-    assert not out.exists()
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and lines[0].startswith(f"convert: {folder}"), lines
-    return lines[0]
+    line = refused(folder, folder.with_suffix(".phasor"), capsys, *flags)
+    assert line.startswith(f"convert: {folder}"), line
+    return line
 
 
 def _number(name: str, value: float):
@@ -274,7 +264,7 @@ def test_the_tokenizer_of_the_original(tmp_path, capsys, monkeypatch):
     language = next(text for text in texts if text.startswith(">>"))
     asked = ["--tokenizer", str(original), "--target-lang", language[2:-2]]
     out = tmp_path / "m.phasor"
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *asked]) == 0
+    convert_to(folder, out, *asked)
     source = PhasorFile(out).descriptor["source"]
     assert (source["prefix"], source["suffix"]) == ([texts.index(language)], [0])
     swapped = [*texts[:6], texts[7], texts[6], *texts[8:]]
@@ -308,23 +298,22 @@ def test_every_truncation(tmp_path):
             assert str(error).startswith(f"{path}: ") and str(error).isprintable()
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no checkpoints beside the checkout")
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
+@pytest.mark.skipif(not AREN.is_dir(), reason="no checkpoints beside the checkout")
 @pytest.mark.parametrize("kind,limit", [("f32", 1e-4), ("int8", 1e-4), ("int8 as q8r", 0.02)])
 def test_names_that_the_package_gives(kind, limit, tmp_path, capsys):
     """Recorded from CTranslate2 4.8.5 with compute_type float32 and four beams. Beyond the best
     output the two searches end by other rules: those that both found have the same scores."""
     recorded = json.loads((ROOT / "tests/reference/ctranslate2_aren.json").read_text())
-    folder = DATA / ("aren-transliteration" + "-i8" * kind.startswith("int8"))
+    folder = AREN / ("aren-transliteration" + "-i8" * kind.startswith("int8"))
     out = tmp_path / "m.phasor"
     flags = [] if kind.endswith("q8r") else ["--type", "f32"]
-    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
+    convert_to(folder, out, *flags)
     text = "".join(" ".join(name) + "\n" for name in recorded["names"])
-    command = [PROGRAM, "run", out, "--beam", "4", "--n-best", "4", "--json"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    command = [program(), "run", out, "--beam", "4", "--n-best", "4", "--json"]
+    done = told(*command, stdin=text)
     worst, both = 0.0, 0
     wanted = recorded["int8" if kind.startswith("int8") else "f32"]
-    for line, outputs in zip(done.stdout.splitlines(), wanted, strict=True):
+    for line, outputs in zip(done.splitlines(), wanted, strict=True):
         found = {one["text"].replace(" ", ""): one["score"] for one in json.loads(line)["outputs"]}
         assert next(iter(found)) == outputs[0][0]
         scores = [abs(found[name] - score) for name, score in outputs if name in found]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from phasor.sources.hugging_face.directory import FAMILIES
-
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
 
 
 def test_the_readme_shows_lines_of_the_c_example_that_is_tested() -> None:

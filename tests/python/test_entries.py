@@ -2,14 +2,12 @@
 gone."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 from make import entries
+from places import ROOT
 
 COPIED = ("include", "src/cli", "tools/phasor", "tests/fuzz", "tests/machines/faults")
 

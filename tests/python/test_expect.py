@@ -4,24 +4,22 @@ is another model is refused. tests/reference/test_expect.py has PyTorch for the 
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch_zip
-from described import MUTATIONS, RIGHT, right
 from test_convert import transformer_in_a_class
 
+import torch_zip
+from described import MUTATIONS, RIGHT, right
 from phasor import convert
 from phasor import vectors as V
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.reference.forward import Reference
+from places import PROGRAM, program
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 SOURCE, TARGET = [[4, 9, 3, 30, 7], [1, 2, 2, 8, 0]], [[1, 5, 6, 32], [1, 1, 7, 3]]
 
 
@@ -83,13 +81,11 @@ def test_the_outputs_become_the_vectors(user, kind):
 
 
 def test_the_program_says_which_proof_it_is(user):
-    if not PROGRAM.is_file():
-        pytest.skip(f"{PROGRAM} is missing: run make")
     told = []
     for run in (user.run, user.expect):
         assert run() == 0
         for command in ("verify", "inspect"):
-            done = subprocess.run([PROGRAM, command, user.out], capture_output=True, text=True)
+            done = subprocess.run([program(), command, user.out], capture_output=True, text=True)
             told.append("against your model's outputs" in done.stdout)
             assert told[-1] != ("against the description" in done.stdout) and done.returncode == 0
     assert told == [False, False, True, True]

@@ -4,21 +4,19 @@ tests/reference/test_fairseq.py has PhoBERT's class and subword-nmt."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 import test_llama2c
 
+from conversions import refused
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.sources.fairseq import dictionary as fairseq
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.section import id_count
+from places import program, told
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 DICT = "lo 9\nhel@@ 7\no 3\nl@@ 2\n"
 CODES = "l o</w> 9\nh e 7\nhe l 5\nhel lo</w> 1\n"
 
@@ -130,15 +128,11 @@ def tokenized(folder: Path, text: str) -> list[tuple[int, str]]:
     words = [folder / "m.bin", "-o", folder / "m.phasor", "--quiet"]
     words += ["--tokenizer", folder / "dict.txt"]
     assert convert.main([str(word) for word in words]) == 0
-    done = subprocess.run(
-        [PROGRAM, "tokenize", folder / "m.phasor"], input=text, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    rows = (line.split("\t") for line in done.stdout.splitlines() if line)
+    done = told(program(), "tokenize", folder / "m.phasor", stdin=text)
+    rows = (line.split("\t") for line in done.splitlines() if line)
     return [(int(row[0]), row[1]) for row in rows][1:]
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
 def test_a_dictionary_with_codes(tmp_path):
     """hel and lo merge to hello, and h and e to he, which are no tokens; l goes on before lo."""
     test_llama2c.write_small(tmp_path / "m.bin", True, 33)
@@ -150,7 +144,6 @@ def test_a_dictionary_with_codes(tmp_path):
     assert [id_ for id_, _ in tokenized(tmp_path, "hello\n")] == [5, 4]
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
 def test_a_dictionary_of_words(tmp_path):
     test_llama2c.write_small(tmp_path / "m.bin", True, 33)
     write(tmp_path, "the 9\ncat 2\n", None)
@@ -161,7 +154,6 @@ def test_a_dictionary_under_another_name(tmp_path, capsys):
     """Its lines would be words with a space in them, which no text has."""
     test_llama2c.write_small(tmp_path / "m.bin", True, 33)
     write(tmp_path, DICT, CODES).rename(tmp_path / "words.txt")
-    words = [tmp_path / "m.bin", "-o", tmp_path / "m.phasor", "--tokenizer", tmp_path / "words.txt"]
-    assert convert.main([str(word) for word in words]) == 1
-    said = capsys.readouterr().err
-    assert "name fairseq's file dict.txt" in said and said.count("\n") == 1
+    flags = ["--tokenizer", tmp_path / "words.txt"]
+    line = refused(tmp_path / "m.bin", tmp_path / "m.phasor", capsys, *flags)
+    assert "name fairseq's file dict.txt" in line

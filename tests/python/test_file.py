@@ -14,6 +14,7 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.format.meta import decode_meta, encode_meta
+from places import told
 
 
 def small(**kind) -> dict:
@@ -318,14 +319,9 @@ def test_unknown_keys(written):
 
 @pytest.mark.long
 def test_golden_models_are_what_the_script_writes(tmp_path, golden_models):
-    import subprocess
     import sys
 
-    subprocess.run(
-        [sys.executable, golden_models.parent / "make_models.py", tmp_path],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    told(sys.executable, golden_models.parent / "make_models.py", tmp_path)
     names = sorted(p.name for p in tmp_path.glob("tiny-*.phasor"))
     assert names == sorted(p.name for p in golden_models.glob("tiny-*.phasor"))
     for name in names:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
+
 FUZZ = ROOT / "tests" / "fuzz" / "python"
 sys.path.insert(0, str(FUZZ))
 

@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import random
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, levels, phasor
 
 from phasor.format import descriptor as phasor_descriptor
+from places import ROOT, told
 from random_models import lm, write_random
 
-ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "models" / "zh-en.phasor"
 
 
@@ -317,19 +316,14 @@ def test_the_grammar_example(name):
         pytest.skip(f"no {program}: run make tests")
     lists = []
     for seed in range(30):
-        done = subprocess.run(
-            [
-                program,
-                ROOT / "models" / "positions" / f"{name}.phasor",
-                "The scores were",
-                str(seed),
-            ],
-            capture_output=True,
-            text=True,
+        done = told(
+            program,
+            ROOT / "models" / "positions" / f"{name}.phasor",
+            "The scores were",
+            seed,
             timeout=60,
         )
-        assert done.returncode == 0, done.stderr
-        lists.append(json.loads(done.stdout))
+        lists.append(json.loads(done))
     assert all(isinstance(values, list) and 1 <= len(values) <= 5 for values in lists)
     assert all(isinstance(v, (bool, int, float)) for values in lists for v in values)
     assert len({str(values) for values in lists}) > 5

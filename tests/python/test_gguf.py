@@ -4,16 +4,11 @@ files are written here, from the format's definition."""
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 
 from phasor import convert  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
@@ -23,6 +18,7 @@ from phasor.format.layout import PhasorError  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
 from phasor.sources.gguf.container import GGUF  # noqa: E402
+from places import told
 
 WIDTH, HIDDEN, VOCABULARY, HEADS = 64, 96, 50, 4
 NUMBER = {name: number for number, (name, *_) in gguf_file.TYPES.items()}
@@ -324,9 +320,7 @@ def test_quantized_types_are_repacked_without_a_flag(
     said = capsys.readouterr()
     assert f"15 {own} to {L.TYPES[kind]} (exactly)" in said.err
     assert "stored exactly" in said.out and "rounding error" not in said.out
-    subprocess.run(
-        [phasor, "verify", tmp_path / "small.phasor"], check=True, capture_output=True, timeout=60
-    )
+    told(phasor, "verify", tmp_path / "small.phasor", timeout=60)
 
 
 @pytest.mark.parametrize("own, width", [("Q5_1", 64), ("Q5_K", 256), ("Q6_K", 256)])
@@ -384,9 +378,7 @@ def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path, own: str, to
 
 def test_the_program_takes_the_file(tmp_path: Path, phasor: Path) -> None:
     assert convert_bytes(tmp_path, file_bytes(given=tensors(mixed)[0]), "--quiet") == 0
-    subprocess.run(
-        [phasor, "verify", tmp_path / "small.phasor"], check=True, capture_output=True, timeout=60
-    )
+    told(phasor, "verify", tmp_path / "small.phasor", timeout=60)
 
 
 # ---- What is refused

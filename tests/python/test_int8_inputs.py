@@ -4,7 +4,6 @@ files' logits say."""
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import test_packed
 from phasor import convert, int8_inputs
 from phasor import vectors as V
 from phasor.format.file import PhasorFile
+from places import told
 
 LINE = "convert: the inputs of products are rounded to int8"
 
@@ -66,7 +66,7 @@ def run(source: Path, out: Path, *flags: object) -> None:
 def logits(phasor: Path, file: Path, ids: tuple[int, ...]) -> np.ndarray:
     out = file.with_suffix(".npy")
     words = [phasor, "run", file, "--ids", ",".join(map(str, ids)), "-n", "1", "--quiet"]
-    subprocess.run([*words, "--print-ids", "--logits", out], check=True, stdout=subprocess.DEVNULL)
+    told(*words, "--print-ids", "--logits", out)
     return np.load(out)[: len(ids)].astype(np.float64)
 
 

@@ -3,35 +3,27 @@ with the reference."""
 
 from __future__ import annotations
 
-import os
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-
 import torch_zip  # noqa: E402
-from phasor import convert  # noqa: E402
+from conversions import convert_to, refused
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from phasor.sources.llama2c import model as llama2c  # noqa: E402
 from phasor.sources.llama2c.tokenizer import read_tokenizer_bin  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
+from places import DATA, program
 
-SHARED = ROOT.parent / "shared" / "data" / "llama2c"
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
+SHARED = DATA / "llama2c"
 
 
 def phasor(*arguments: object) -> bytes:
-    if not PROGRAM.is_file():
-        pytest.skip(f"{PROGRAM} is missing: run make")
-    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, timeout=120)
+    done = subprocess.run([program(), *map(str, arguments)], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 
@@ -59,10 +51,7 @@ def write_small(path: Path, own_output: bool, vocabulary: int = 33) -> None:
 @pytest.mark.parametrize("own_output", [False, True])
 def test_a_small_file_gives_the_references_tokens(tmp_path: Path, own_output: bool) -> None:
     write_small(tmp_path / "small.bin", own_output)
-    assert (
-        convert.main([str(tmp_path / "small.bin"), "-o", str(tmp_path / "small.phasor"), "--quiet"])
-        == 0
-    )
+    convert_to(tmp_path / "small.bin", tmp_path / "small.phasor")
     want = Reference(PhasorFile(tmp_path / "small.phasor")).greedy(None, 12, prefix=[7, 3])
     got = phasor(
         "run", tmp_path / "small.phasor", "--ids", "7,3", "--print-ids", "-n", 12, "--quiet"
@@ -103,9 +92,7 @@ def of_shared(checkpoint: str, out: Path) -> Path:
     """A checkpoint of SHARED as a weight file."""
     if not SHARED.is_dir():
         pytest.skip(f"the checkpoint is not here: {SHARED}")
-    words = [str(SHARED / checkpoint), "--tokenizer", str(SHARED / "tok512.model")]
-    assert convert.main([*words, "-o", str(out), "--quiet"]) == 0
-    return out
+    return convert_to(SHARED / checkpoint, out, "--tokenizer", SHARED / "tok512.model")
 
 
 def test_stories260K_tells_its_story(tmp_path: Path) -> None:
@@ -247,9 +234,7 @@ class Small:
 
 
 def converted(source: Path, *more: object) -> bytes:
-    out = source.parent / "out.phasor"
-    assert convert.main([str(source), "-o", str(out), "--quiet", *map(str, more)]) == 0
-    return out.read_bytes()
+    return convert_to(source, source.parent / "out.phasor", *more).read_bytes()
 
 
 @pytest.mark.parametrize("own_output", [False, True])
@@ -313,9 +298,7 @@ def test_a_header_that_is_not_sound(
     data = bytearray(path.read_bytes())
     data[at] = value
     path.write_bytes(data)
-    assert convert.main([str(path), "-o", str(tmp_path / "out.phasor")]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and what in lines[0]
+    assert what in refused(path, tmp_path / "out", capsys)
 
 
 def test_a_versioned_file_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -323,8 +306,7 @@ def test_a_versioned_file_that_is_cut_off(tmp_path: Path, capsys: pytest.Capture
     whole = path.read_bytes()
     for size in (100, len(whole) - 4):
         path.write_bytes(whole[:size])
-        assert convert.main([str(path), "-o", str(tmp_path / "out.phasor")]) == 1
-        assert len(capsys.readouterr().err.splitlines()) == 1
+        refused(path, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(
@@ -341,38 +323,11 @@ def test_a_versioned_file_that_is_cut_off(tmp_path: Path, capsys: pytest.Capture
 def test_a_checkpoint_that_is_not_understood(
     tmp_path: Path, capsys: pytest.CaptureFixture, more: dict, what: str
 ) -> None:
-    assert (
-        convert.main(
-            [
-                str(Small(False).write_checkpoint(tmp_path / "small.pt", **more)),
-                "-o",
-                str(tmp_path / "out.phasor"),
-            ]
-        )
-        == 1
-    )
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and what in lines[0]
+    path = Small(False).write_checkpoint(tmp_path / "small.pt", **more)
+    assert what in refused(path, tmp_path / "out", capsys)
 
 
 def test_the_published_checkpoint_gives_the_file_of_its_export(tmp_path: Path) -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"the checkpoint is not here: {SHARED}")
-    files = []
-    for name in ("llama2xs.ckpt.pt", "llama2xs.model.bin"):
-        out = tmp_path / "xs.phasor"
-        assert (
-            convert.main(
-                [
-                    str(SHARED / name),
-                    "--tokenizer",
-                    str(SHARED / "tok512.model"),
-                    "-o",
-                    str(out),
-                    "--quiet",
-                ]
-            )
-            == 0
-        )
-        files.append(out.read_bytes())
-    assert files[0] == files[1]
+    names = ("llama2xs.ckpt.pt", "llama2xs.model.bin")
+    first, second = (of_shared(name, tmp_path / "xs").read_bytes() for name in names)
+    assert first == second

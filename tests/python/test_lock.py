@@ -4,15 +4,13 @@ installed."""
 import hashlib
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "make"))
-import lock
+from make import lock
+from places import ROOT
 
 
 def test_every_list_has_a_lock_that_agrees():

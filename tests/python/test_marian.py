@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import translators
+from conversions import convert_to, refused
 from marian_model import LAYERS, ROWS, WIDTH, Model
 from phasor import convert
 from phasor.format import descriptor as D
@@ -18,28 +19,19 @@ from phasor.format.file import PhasorFile
 from phasor.sources.marian.vocabulary import read_vocabulary
 from phasor.tokenizers.section import read_section
 
-
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def made(model: Model, folder: Path, *flags: str) -> PhasorFile:
     (folder / "m.npz").write_bytes(model.bytes())
-    out = folder / "m.phasor"
-    assert convert.main([str(folder / "m.npz"), "-o", str(out), "--quiet", *flags]) == 0
-    return PhasorFile(out)
+    return PhasorFile(convert_to(folder / "m.npz", folder / "m.phasor", *flags))
 
 
 def said(model: Model, folder: Path, capsys, *flags: str) -> str:
     (folder / "m.npz").write_bytes(model.bytes())
-    out = folder / "m.phasor"
-    assert convert.main([str(folder / "m.npz"), "-o", str(out), "--quiet", *flags]) == 1
-    assert not out.exists()
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and lines[0].startswith(f"convert: {folder / 'm.npz'}"), lines
-    return lines[0]
+    line = refused(folder / "m.npz", folder / "m.phasor", capsys, *flags)
+    assert line.startswith(f"convert: {folder}"), line
+    return line
 
 
 def weights(file: PhasorFile) -> dict[str, np.ndarray]:
@@ -173,7 +165,7 @@ def test_a_sentencepiece_model_with_other_ids(name, tmp_path, capsys):
     given, says = SPOILT[name]
     path = tmp_path / "source.spm"
     path.write_bytes(translators.proto(given))
-    assert says in refused(tmp_path, capsys, "--tokenizer", str(path))
+    assert says in said(Model(), tmp_path, capsys, "--tokenizer", str(path))
 
 
 @pytest.mark.parametrize(
@@ -187,17 +179,7 @@ def test_a_sentencepiece_model_with_other_ids(name, tmp_path, capsys):
 def test_a_list_of_words_with_other_ids(words, says, tmp_path, capsys):
     path = tmp_path / "words.txt"
     path.write_text("".join(f"{word}\n" for word in words))
-    assert says in refused(tmp_path, capsys, "--tokenizer", str(path))
-
-
-def refused(folder: Path, capsys, *flags: str, model: Model | None = None) -> str:
-    (folder / "m.npz").write_bytes((model or Model()).bytes())
-    out = folder / "m.phasor"
-    assert convert.main([str(folder / "m.npz"), "-o", str(out), "--quiet", *flags]) == 1
-    assert not out.exists()
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and lines[0].startswith(f"convert: {folder}"), lines
-    return lines[0]
+    assert says in said(Model(), tmp_path, capsys, "--tokenizer", str(path))
 
 
 FORMS = {
@@ -258,16 +240,16 @@ def test_a_hostile_vocabulary(name, tmp_path, capsys):
     flags = opus(tmp_path)
     whole = {"swap": "</s>: 1\n<unk>: 0\n", "nothing": ""}.get(text, f"</s>: 0\n<unk>: 1\n{text}")
     (tmp_path / "vocab.yml").write_bytes(whole.encode(errors="surrogateescape"))
-    assert says in refused(tmp_path, capsys, *flags)
+    assert says in said(Model(), tmp_path, capsys, *flags)
 
 
 def test_vocabularies_of_which_none_is_said(tmp_path, capsys):
     flags = opus(tmp_path, "a.vocab.yml", "b.vocab.yml")
     says = "a.vocab.yml, b.vocab.yml are beside it, expected one, or one with src or source in"
-    assert says in refused(tmp_path, capsys, *flags)
+    assert says in said(Model(), tmp_path, capsys, *flags)
     for name in ("a.src.vocab.yml", "b.src.vocab.yml"):
         (tmp_path / name).write_text(yml(vocabulary()))
-    assert "are beside it" in refused(tmp_path, capsys, *flags)
+    assert "are beside it" in said(Model(), tmp_path, capsys, *flags)
 
 
 def test_a_vocabulary_is_not_written_over(tmp_path, capsys):
@@ -327,4 +309,5 @@ def test_refused_in_a_line(name, tmp_path, capsys, monkeypatch):
 
         plain = marian_model.yaml({k: v for k, v in model.options.items() if k != "a"})
         monkeypatch.setattr(marian_model, "yaml", lambda _: b"a: \xff\n" + plain)
-    assert says in said(model, tmp_path, capsys)
+    line = said(model, tmp_path, capsys)
+    assert says in line and line.startswith(f"convert: {tmp_path / 'm.npz'}")

@@ -1,7 +1,6 @@
 """tools/moments.py: the mean squares of what each matrix reads; and the array that it writes is
 taken."""
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from phasor.format.file import PhasorFile
 from phasor.moments import Moments
 from phasor.reference.forward import Reference
 from phasor.reference.functions import layer_norm, rms_norm
+from places import told
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 IDS = [1, 5, 9, 3, 17, 22, 8]
@@ -77,17 +77,14 @@ def test_the_tool_and_what_it_is_for(phasor, model, text, tmp_path, capsys):
     """A translator and a language model: the output error of the weighted file is the smaller one,
     on the text itself."""
     source = tmp_path / "f32.phasor"
-    subprocess.run(
-        [
-            phasor,
-            "quantize",
-            Path(__file__).resolve().parents[2] / model,
-            source,
-            "--type",
-            "f32",
-            "--quiet",
-        ],
-        check=True,
+    told(
+        phasor,
+        "quantize",
+        Path(__file__).resolve().parents[2] / model,
+        source,
+        "--type",
+        "f32",
+        "--quiet",
     )
     (tmp_path / "text").write_text(text, encoding="utf-8")
     assert (

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
+
 WORDS = "q8,byte-bpe,rms-norm,silu,rotary,messages"
 SOURCE = r"""
 #include <phasor.h>

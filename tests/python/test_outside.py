@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, phasor, sections
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
+
 SMALL = ROOT / "models" / "zh-en-small.phasor"
 DATA = 15
 FEW = ("-n", "12")

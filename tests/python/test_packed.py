@@ -7,14 +7,15 @@ import json
 
 import numpy as np
 import pytest
-import quantizers
-from quantizers import FORMS
 from safetensors.numpy import save_file
 
+import quantizers
+from conversions import convert_to, refused
 from phasor import convert
-from phasor.format import tensors as R
 from phasor.format import layout as L
+from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
+from quantizers import FORMS
 
 WIDTH, HIDDEN, ROWS, LAYERS = 64, 96, 24, 2
 CONFIG = {
@@ -45,10 +46,7 @@ MATRICES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 class Directory:
@@ -88,10 +86,10 @@ class Directory:
         return PhasorFile(self.out)
 
     def refused(self, capsys) -> str:
-        assert self.run("--quiet") == 1 and not self.out.exists()
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 1 and lines[0].startswith(f"convert: {self.folder}"), lines
-        return lines[0]
+        self.write(self.tensors, self.quantization)
+        line = refused(self.folder, self.out, capsys)
+        assert line.startswith(f"convert: {self.folder}"), line
+        return line
 
 
 def matrices(file: PhasorFile) -> dict[int, np.ndarray]:
@@ -192,7 +190,7 @@ def test_float_8_with_scales(tmp_path):
     directory.quantization = {"quant_method": "fp8", "weight_block_size": [24, 24], "fmt": "e4m3"}
     directory.write(tensors, directory.quantization)
     retype(directory.folder / "model.safetensors", "U8", "F8_E4M3")
-    assert convert.main([str(directory.folder), "-o", str(directory.out), "--quiet"]) == 0
+    convert_to(directory.folder, directory.out)
     assert directory.out.read_bytes() == wanted
 
 

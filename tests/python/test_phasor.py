@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phasor import convert
+from conversions import convert_to
 from phasor import vectors as phasor_vectors
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.writer import replace_section
@@ -46,12 +46,7 @@ def test_pytorchs_goldens(phasor, preset, tmp_path):
     """Logits within 1e-4 of the range of PyTorch's, and its greedy tokens; the converter has
     recorded the hashes."""
     path = tmp_path / "m.phasor"
-    assert (
-        convert.main(
-            [str(GOLDEN / f"{preset}.pt"), "-o", str(path), "--quiet", "--phasor", str(phasor)]
-        )
-        == 0
-    )
+    convert_to(GOLDEN / f"{preset}.pt", path, "--phasor", phasor)
     file, want = PhasorFile(path), np.load(GOLDEN / f"{preset}.npz")
     section = phasor_vectors.read(file.section(VECTORS), file.descriptor)
     assert section.numerics >= 1 and all(v.hash for v in section.vectors)

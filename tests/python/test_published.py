@@ -12,13 +12,13 @@ import pytest
 from safetensors.numpy import save_file
 
 import translators as T
-from phasor import convert
+from conversions import convert_to
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
 from phasor.sources.find import read_source
-from phasor.sources.hugging_face import directory as hugging_face
 from phasor.sources.hugging_face import configured, tokenizer_json, tokenizer_model
+from phasor.sources.hugging_face import directory as hugging_face
 from phasor.values import settings
 
 _OLD = settings("""
@@ -274,7 +274,7 @@ def test_names_without_their_beginning(name, tmp_path):
     ):
         folder = T.write(tmp_path / where / "m", kind, **classes)
         save_file(held, folder / WEIGHTS)
-        assert convert.main([str(folder), "-o", str(tmp_path / where / "f"), "--quiet"]) == 0
+        convert_to(folder, tmp_path / where / "f")
         made.append((tmp_path / where / "f").read_bytes())
     assert made[0] == made[1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phasor import convert
+from conversions import convert_to
 from phasor import vectors as V
 from phasor.families.model import is_end
 from phasor.files import replacing
@@ -18,6 +18,7 @@ from phasor.format.file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS
 from phasor.format.writer import replace_section, write_model
 from phasor.moments import Moments
 from phasor.replay import finished
+from places import told
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
@@ -41,7 +42,7 @@ def quantize(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess
 
 
 def verify(phasor, path) -> None:
-    subprocess.run([phasor, "verify", path], check=True, stdout=subprocess.PIPE, timeout=120)
+    told(phasor, "verify", path, timeout=120)
 
 
 def converted(
@@ -76,24 +77,11 @@ def converted(
 def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     """A checkpoint by each type, and its f32 file by the same type."""
 
-    def convert_to(name: str, *arguments: str) -> Path:
-        assert (
-            convert.main(
-                [
-                    str(GOLDEN / f"pytorch/{preset}.pt"),
-                    "-o",
-                    str(tmp_path / name),
-                    "--quiet",
-                    "--phasor",
-                    str(phasor),
-                    *arguments,
-                ]
-            )
-            == 0
-        )
-        return tmp_path / name
+    def theirs(name: str, *arguments: str) -> Path:
+        words = ("--phasor", phasor, *arguments)
+        return convert_to(GOLDEN / f"pytorch/{preset}.pt", tmp_path / name, *words)
 
-    exact = convert_to("exact")
+    exact = theirs("exact")
     for arguments in [("--type", kind) for kind in TYPES] + [
         ("--type", "q4", "--output-type", "q8"),
         ("--type", "q8rh", "--output-type", "q8r"),
@@ -101,7 +89,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
         ("--type", "f32", "--output-type", "bf16"),
     ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
-        assert (tmp_path / "ours").read_bytes() == convert_to("theirs", *arguments).read_bytes(), (
+        assert (tmp_path / "ours").read_bytes() == theirs("theirs", *arguments).read_bytes(), (
             arguments
         )
         verify(phasor, tmp_path / "ours")

@@ -14,14 +14,9 @@ from test_convert_hf import POSITIONS, WIDTH, Directory, linear
 
 from phasor import convert, tensor_report
 from phasor.checkpoints.tensors import Checkpoint, Stored
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 @pytest.fixture()

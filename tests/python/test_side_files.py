@@ -3,8 +3,6 @@ a value that changes something, is refused by name, and --ignore-key leaves it o
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import ctranslate2_model
@@ -15,26 +13,23 @@ import test_convert_hf
 import test_gguf
 from safetensors.numpy import save_file
 
+from conversions import convert_to
 from phasor import convert, side_files
 from phasor.errors import PhasorError
 from phasor.files import read_value
-from phasor.format import descriptor as D
 from phasor.format.file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile
 from phasor.ignored import Ignored, ignoring, recorded
 from phasor.reference.forward import Reference
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.sentence_transformers import modules
+from places import ROOT, told
 
-ROOT = Path(__file__).resolve().parents[2]
 STRANGE = "zz_strange_key"
 KINDS = {"Pooling": "1_Pooling", "Dense": "2_Dense", "LayerNorm": "3_LayerNorm"}
 KINDS |= {"Dropout": "4_Dropout", "Normalize": "5_Normalize"}
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch, tmp_path):
-    """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 # ---- The table
@@ -360,7 +355,7 @@ def test_the_program_prints_what_was_ignored(tmp_path):
     flag = f"--ignore-key=generation_config.json:{STRANGE}"
     assert made.run(flag) == 0
     words = [program, "inspect", made.output]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    said = told(*words)
     assert f"converter = tools/convert.py --ignore-key generation_config.json:{STRANGE}" in said
 
 
@@ -508,7 +503,7 @@ def test_vectors_that_are_cut(tmp_path, kept, dense):
     for more in ({}, {"truncate_dim": kept}):
         made.more["config_sentence_transformers.json"] = more
         written(made)
-        assert convert.main([str(source), "-o", str(made.output), "--quiet"]) == 0
+        convert_to(source, made.output)
         model = Reference(PhasorFile(made.output))
         vectors.append(model.output(model.encode(ids))[0])
     assert vectors[0].shape == (width,)
@@ -532,7 +527,7 @@ def test_older_names_of_the_encoders_file(tmp_path, name):
     made = encoder(tmp_path)
     del made.more["sentence_bert_config.json"]
     made.more[f"sentence_{name}_config.json"] = {"max_seq_length": 6}
-    assert convert.main([str(written(made)), "-o", str(made.output), "--quiet"]) == 0
+    convert_to(written(made), made.output)
     assert PhasorFile(made.output).descriptor["source"]["longest_text"] == 6
 
 

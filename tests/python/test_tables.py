@@ -8,7 +8,6 @@ them, so they are compared with what the converter's table makes of the same des
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from places import ROOT, told
 
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = sorted((ROOT / "tests/golden/models").glob("*-f32.phasor"))
 GENERATED = 100
 SUPERSCRIPTS = {ord(c): str(i) for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
@@ -38,9 +37,8 @@ def driver(phasor: Path) -> Path:
 
 def lines(program: Path, *words: object) -> list[list[str]]:
     command = [str(word) for word in (program, *words)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert made.returncode == 0, f"{' '.join(command)}: {made.stderr}"
-    return [line.split("\t") for line in made.stdout.splitlines()]
+    made = told(*command, timeout=60)
+    return [line.split("\t") for line in made.splitlines()]
 
 
 def pages() -> str:

@@ -5,11 +5,11 @@ import hashlib
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT
+
 CORPUS = ROOT / "../shared/data/cmn-eng/cmn.attrib.txt"
 
 

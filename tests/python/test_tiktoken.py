@@ -5,23 +5,21 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
 import re
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 import test_llama2c
 
 import tekken_model
+from conversions import refused
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.tokenizers import tiktoken
+from places import program, told
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 ROWS = 290
 
 
@@ -40,18 +38,16 @@ def made(folder: Path, data: bytes) -> Path:
     return folder / "m.phasor"
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
 def test_words_as_the_algorithm_is_published(tmp_path):
     """Of letters and spaces the rule's words are a space with letters."""
     model = made(tmp_path, tekken())
     rng = random.Random(4)
     texts = ["".join(rng.choice("aaabthein .") for _ in range(30)) for _ in range(300)]
     texts = [" ".join(text.replace(".", "").split()) for text in texts]
-    command = [PROGRAM, "tokenize", model]
-    done = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = [program(), "tokenize", model]
+    done = told(*command, stdin="\n".join(texts) + "\n")
     ranks = {token: rank for rank, token in enumerate(tekken_model.tokens(ROWS - 5))}
-    blocks = done.stdout.rstrip("\n").split("\n\n")
+    blocks = done.rstrip("\n").split("\n\n")
     assert sum(map(bool, texts)) > 250
     for text, block in zip(texts, blocks, strict=True):
         found = [int(line.split("\t")[0]) for line in block.split("\n")]
@@ -142,7 +138,5 @@ def test_more_ids_than_rows(tmp_path, capsys):
     test_llama2c.write_small(tmp_path / "m.bin", True, ROWS)
     path = tmp_path / "r50k_base.tiktoken"
     path.write_bytes(lines(tekken_model.tokens(270)))
-    words = [tmp_path / "m.bin", "-o", tmp_path / "m.phasor", "--quiet", "--tokenizer", path]
-    assert convert.main([str(word) for word in words]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"convert: {path}: has 50257 pieces") and said.count("\n") == 1
+    line = refused(tmp_path / "m.bin", tmp_path / "m.phasor", capsys, "--tokenizer", path)
+    assert line.startswith(f"convert: {path}: has 50257 pieces")

@@ -1,10 +1,6 @@
 """`make tokens`: which files count where."""
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "make"))
-import tokens
+from make import tokens
 
 FILES = {
     "src/a.h": "// Written by hand.\nint a;\n",

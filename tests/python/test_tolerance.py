@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 from pathlib import Path
@@ -13,17 +12,15 @@ from phasor import replay
 from phasor import vectors as V
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from places import program
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
-PROGRAM = Path(os.environ.get("PHASOR", GOLDEN.parents[2] / "build" / "phasor")).absolute()
 MODELS = ("tiny-rotary-f32", "tiny-classes-f32", "tiny-rotary-q4", "tiny-bert-q8")
 
 
 @pytest.fixture(params=MODELS)
 def made(request, tmp_path):
     """(a copy of the model, its inputs, vectors with a tolerance that no run can meet)."""
-    if not PROGRAM.is_file():
-        pytest.skip(f"{PROGRAM} is missing: run make")
     path = tmp_path / "m.phasor"
     shutil.copy(GOLDEN / f"{request.param}.phasor", path)
     file = PhasorFile(path)
@@ -35,7 +32,7 @@ def made(request, tmp_path):
 def test_a_right_run_is_told_by_what_rounding_can_do(made):
     path, inputs, impossible, usual = made
     with open(path, "r+b") as stream:
-        section, found = replay._agreed(stream, impossible, inputs, PROGRAM)
+        section, found = replay._agreed(stream, impossible, inputs, program())
     descriptor = PhasorFile(path).descriptor
     tolerance = V.read(section, descriptor).tolerance
     worst = max(found.worst("worst_logit"), found.worst("worst_residual"))
@@ -56,4 +53,4 @@ def test_a_wrong_run_is_refused_all_the_same(made):
     share = 0.8 if V.quantized(PhasorFile(path)) else 1e-3
     struct.pack_into("<f", wrong, at, value + share * float(vector.range[-1]))
     with open(path, "r+b") as stream, pytest.raises(PhasorError, match="differs by"):
-        replay._agreed(stream, bytes(wrong), inputs, PROGRAM)
+        replay._agreed(stream, bytes(wrong), inputs, program())

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import torch_zip
-from phasor import convert
+from conversions import refused
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.format import tensors as R
 from phasor.sources.find import read_source
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "pytorch"
 
 
@@ -51,10 +51,7 @@ def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
 def said(path: Path, capsys, more: str = "") -> str:
     described = path.with_name("d.toml")
     described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
-    out = path.with_name("out.phasor")
-    assert convert.main([str(w) for w in (path, "--describe", described, "-o", out)]) == 1
-    assert not out.exists()
-    return capsys.readouterr().err
+    return refused(path, path.with_name("out.phasor"), capsys, "--describe", described)
 
 
 def nested(path: Path, entries: dict[str, bytes], arrays: dict[str, np.ndarray]) -> Path:

@@ -17,18 +17,14 @@ JOBS.answers.json, and the version is printed.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import transformers
 
-ROOT = Path(__file__).resolve().parents[2]
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+from places import run_newer
 
 
 class Translator:
@@ -165,19 +161,10 @@ def scored(job: dict[str, Any]) -> list:
 
 def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list]:
     """The answers of the newer version, which runs in a process of its own."""
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
     path = out / "jobs.json"
     path.write_text(json.dumps(jobs))
-    done = subprocess.run(
-        [sys.executable, __file__, path],
-        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().startswith("5."), done.stdout
+    said = run_newer(__file__, path)
+    assert said.strip().startswith("5."), said
     return json.loads(path.with_suffix(".answers.json").read_text())
 
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -24,17 +22,13 @@ from typing import Any, Iterable
 
 import numpy as np
 
-if __name__ == "__main__":
-    for folder in ("tools", "tests/support"):
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
-
 import test_families_decoders as decoders
 import test_families_encoders as encoders
 import test_families_translators as translators
 import test_families_versions as versions
 import transformers  # the pinned one
 from config_draws import LENGTHS
-from family_table import ROOT, Table
+from family_table import Table
 
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
@@ -44,9 +38,9 @@ from phasor.format import descriptor as D
 from phasor.format.meta import as_stored
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import run_python
 
 TOLERANCE = 1e-5  # of the outputs' range
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
 VERSIONS = ("4.57", "5.x")
 _AT_ONCE = 20  # models of a family that lie in a folder
 _MOST_TRIED = 8  # for each that is to be made
@@ -158,17 +152,9 @@ def draw(version: str, of: dict[str, list], out: Path, first: int, count: int) -
     """Runs config_draws.py with one of the versions."""
     out.mkdir(parents=True)
     (out / "bases.json").write_text(json.dumps(of))
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = str(NEWER) if version == "5.x" else ""
-    script = Path(__file__).with_name("config_draws.py")
-    done = subprocess.run(
-        [sys.executable, script, out / "bases.json", out, str(first), str(count)],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split("\n")[-2].startswith(version[0] + "."), done.stdout
+    words = [Path(__file__).with_name("config_draws.py"), out / "bases.json", out, first, count]
+    said = run_python(*words, newer=version == "5.x", OMP_NUM_THREADS="1")
+    assert said.split("\n")[-2].startswith(version[0] + "."), said
 
 
 def results(version: str, of: dict[str, list], first: int, count: int) -> Iterable[Result]:

@@ -3,10 +3,13 @@ and an end mark."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
+for folder in ("tools", "tests/support"):  # of its users, which run by themselves too
+    sys.path.insert(0, str(ROOT / folder))
 DOCUMENT = ROOT / "docs" / "families.md"
 END = "<!-- end -->"
 

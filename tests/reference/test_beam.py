@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +28,14 @@ from transformers import (
     MarianMTModel,
 )
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
+from places import DATA, told
 from random_models import write_random
 from sample import part
 
 SCORE = 1e-5
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 OPTIONS = [
     dict(num_beams=b, length_penalty=p, early_stopping=e, max_new_tokens=n)
     for b, p, e, n in (
@@ -253,12 +252,7 @@ def models(tmp_path_factory):
             else:
                 model = decoder(name)
                 model.save_pretrained(folder / "source")
-                assert (
-                    convert.main(
-                        [str(folder / "source"), "-o", str(folder / "m.phasor"), "--quiet"]
-                    )
-                    == 0
-                )
+                convert_to(folder / "source", folder / "m.phasor")
             made[name] = model, folder / "m.phasor"
         return made[name]
 
@@ -303,15 +297,19 @@ def ours(
         options["max_new_tokens"],
         *more,
     ]
-    done = subprocess.run(
-        [phasor, "run", path, "--ids", "-", "--json", "--quiet", *map(str, flags)],
-        input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+    done = told(
+        phasor,
+        "run",
+        path,
+        "--ids",
+        "-",
+        "--json",
+        "--quiet",
+        *flags,
+        stdin="".join(",".join(map(str, ids)) + "\n" for ids in lists),
         timeout=300,
     )
-    lines = [json.loads(line)["outputs"] for line in done.stdout.splitlines()]
+    lines = [json.loads(line)["outputs"] for line in done.splitlines()]
     return [([o["score"] for o in line], [o["ids"] for o in line]) for line in lines]
 
 
@@ -498,7 +496,7 @@ def test_stop_strings_are_transformers(phasor, tmp_path):
     model.save_pretrained(tmp_path / "source")
     tokenizer.save_pretrained(tmp_path / "source")
     path = tmp_path / "m.phasor"
-    assert convert.main([str(tmp_path / "source"), "-o", str(path), "--quiet"]) == 0
+    convert_to(tmp_path / "source", path)
     rng = np.random.default_rng(9)
     lists = [rng.choice(letters, rng.integers(1, 9)).tolist() for _ in range(12)]
     # The ids of an output that is full end where theirs do: no end token cuts them.
@@ -565,7 +563,7 @@ def test_a_published_gpt2(phasor, tmp_path):
     folder = DATA / "gpt2-capp"
     if not folder.is_dir():
         pytest.skip(f"the model is not here: {folder}")
-    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(folder, tmp_path / "m.phasor")
     model = GPT2LMHeadModel.from_pretrained(folder).eval()
     model.generation_config = transformers.GenerationConfig(eos_token_id=51, pad_token_id=52)
     words = json.loads((folder / "token_mappings.json").read_text())["token2id"]

@@ -10,6 +10,7 @@ import transformers.utils.chat_template_utils as theirs
 
 import chat
 import chat_model
+from conversions import convert_to
 from phasor.chat.template import compile_template
 from phasor.sources.hugging_face.template import find_template
 
@@ -60,14 +61,8 @@ def test_ids_and_answers(phasor, tmp_path, name):
     source = chat_model.write(tmp_path / "source", chat.TEMPLATES[name].read_text(encoding="utf-8"))
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
     model = tmp_path / "m.phasor"
-    from phasor import convert
 
-    assert (
-        convert.main(
-            [str(source), "-o", str(model), "--quiet", "--chat-date", chat.DATE.isoformat()]
-        )
-        == 0
-    )
+    convert_to(source, model, "--chat-date", chat.DATE.isoformat())
     lines = ["Hello there", "What is a <|im_end|> token? ", "ünïcödé 😀 </s> [INST]"]
     system = ["--system", "Be brief."]
     done = subprocess.run(

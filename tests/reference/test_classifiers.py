@@ -13,12 +13,14 @@ import tokenizers
 import torch
 import transformers
 
+from conversions import convert_to, refused
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import told
 
 TOLERANCE = 1e-5
 VOCABULARY, LONGEST, PAD = 57, 24, 3
@@ -131,13 +133,13 @@ def test_the_reference(classifier):
 def by_program(phasor, classifier, lists: list[list[int]]) -> list[np.ndarray]:
     given = "".join(",".join(map(str, ids)) + "\n" for ids in lists)
     words = [phasor, "classify", classifier.path, "--ids", "-", "--json", "--quiet"]
-    done = subprocess.run(words, input=given, text=True, check=True, capture_output=True)
+    done = told(*words, stdin=given)
     labels = [classifier.net.config.id2label[i] for i in range(classifier.net.config.num_labels)]
 
     def row(scored: list) -> list[float]:
         return [next(s["score"] for s in scored if s["label"] == label) for label in labels]
 
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in done.splitlines()]
     return [
         np.array([row(t["labels"]) for t in a["tokens"]] if classifier.tokens else row(a["labels"]))
         for a in answers
@@ -207,9 +209,8 @@ def test_two_classes_as_q4(seed, tmp_path, phasor, capsys):
     net = kind(transformers.BertConfig(**sizes, initializer_range=(0.02, 0.2, 1.0)[seed % 3]))
     net.save_pretrained(tmp_path / "m")
     out = tmp_path / "m.phasor"
-    words = [tmp_path / "m", "-o", out, "--type", "q4", "--quiet", "--phasor", phasor]
-    assert convert.main([str(word) for word in words]) == 0, capsys.readouterr().err
-    subprocess.run([phasor, "verify", out], check=True, stdout=subprocess.DEVNULL)
+    convert_to(tmp_path / "m", out, "--type", "q4", "--phasor", phasor)
+    told(phasor, "verify", out)
 
 
 WORDS = "<unk> </s> <s> how many people live in a town bread is made of flour".split()
@@ -260,8 +261,8 @@ def score(reranker, *texts: str) -> float:
 
 def test_texts_and_their_end(reranker, phasor):
     words = [phasor, "classify", reranker[2], "--json", "--quiet", *LINES]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
-    for line, answer in zip(LINES, done.stdout.splitlines(), strict=True):
+    done = told(*words)
+    for line, answer in zip(LINES, done.splitlines(), strict=True):
         found = json.loads(answer)["labels"][0]["score"]
         assert abs(found - score(reranker, line)) < TOLERANCE
 
@@ -269,8 +270,8 @@ def test_texts_and_their_end(reranker, phasor):
 def test_rank(reranker, phasor):
     query = "how many people"
     words = [phasor, "rank", reranker[2], query, *LINES, "--json", "--quiet"]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    done = told(*words)
+    rows = [json.loads(line) for line in done.splitlines()]
     theirs = {line: score(reranker, query, line) for line in LINES}
     assert [row["text"] for row in rows] == sorted(LINES, key=lambda line: -theirs[line])
     assert all(abs(row["score"] - theirs[row["text"]]) < TOLERANCE for row in rows)
@@ -319,11 +320,10 @@ def test_a_language_model_that_judges(tmp_path, phasor, name, config, tied, toke
     plain logit of yes, as the rerankers of Gemma have it."""
     net, own = _judge(tmp_path / "m", getattr(transformers, name), config, tied)
     out = tmp_path / "m.phasor"
-    flags = ["--rank-template", TEMPLATE, "--rank-tokens", tokens, "--quiet"]
-    assert convert.main([str(tmp_path / "m"), "-o", str(out), *flags]) == 0
+    convert_to(tmp_path / "m", out, "--rank-template", TEMPLATE, "--rank-tokens", tokens)
     ranked = ["rank", out, "how \tmany", *_PAIRS, "--json", "--quiet"]
-    done = subprocess.run([phasor, *ranked], check=True, capture_output=True, text=True)
-    found = {one["text"]: one["score"] for one in map(json.loads, done.stdout.splitlines())}
+    done = told(phasor, *ranked)
+    found = {one["text"]: one["score"] for one in map(json.loads, done.splitlines())}
     ids = [own.convert_tokens_to_ids(piece) for piece in ("yes", "no")]
     assert ids == [259, 260] and set(found) == set(_PAIRS)
     for text in _PAIRS:
@@ -354,8 +354,7 @@ def test_what_cannot_judge(tmp_path, capsys):
         ("{query}{document}", "yes,no", "the logits are capped"),
     ):
         flags = ["--rank-template", template, "--rank-tokens", tokens]
-        said = convert.main([str(tmp_path / "m"), "-o", str(tmp_path / "o.phasor"), *flags])
-        assert said == 1 and line in capsys.readouterr().err
+        assert line in refused(tmp_path / "m", tmp_path / "o.phasor", capsys, *flags)
     for flags in (["--rank-template", "{query}{document}"], ["--rank-tokens", "yes"]):
         with pytest.raises(SystemExit):
             convert.main([str(tmp_path / "m"), "-o", str(tmp_path / "o.phasor"), *flags])

@@ -4,8 +4,6 @@ decoding with four beams, where it is installed."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +11,9 @@ import pytest
 import torch
 import transformers
 
-from phasor import convert
+from conversions import convert_to
+from places import program, told
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 SIZES = {
     "d_model": 32,
     "encoder_layers": 2,
@@ -88,7 +85,6 @@ def saved(
     return folder, words
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "int16", "int8"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
@@ -96,7 +92,7 @@ def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
     (tmp_path / "m").mkdir()
     folder, words = saved(family, kind, tmp_path / "m")
     out = tmp_path / "m.phasor"
-    assert convert.main([str(folder), "-o", str(out), "--quiet", "--type", "f32"]) == 0
+    convert_to(folder, out, "--type", "f32")
     rng = np.random.default_rng(2)
     rows = [[words[i] for i in rng.integers(5, len(words), n)] for n in (1, 3, 8, 12, 20)]
     translator = ctranslate2.Translator(str(folder), compute_type="float32")
@@ -108,13 +104,12 @@ def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
         max_decoding_length=24,
         min_decoding_length=0,  # which takes the end token out of a softmax
     )
-    command = [PROGRAM, "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "24"]
+    command = [program(), "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "24"]
     command += ["--min-new", "0"]
     text = "".join(" ".join(row) + "\n" for row in rows)
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = told(*command, stdin=text)
     worst = 0.0
-    for line, result in zip(done.stdout.splitlines(), wanted, strict=True):
+    for line, result in zip(done.splitlines(), wanted, strict=True):
         found = {one["text"]: one["score"] for one in json.loads(line)["outputs"]}
         best = " ".join(result.hypotheses[0])
         assert next(iter(found)) == best
@@ -124,7 +119,6 @@ def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
     assert worst < 1e-4
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
 @pytest.mark.parametrize("length, coverage", [(1.0, 0.2), (0.6, 1.5)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_coverage(family, length, coverage, tmp_path, capsys):
@@ -135,7 +129,7 @@ def test_coverage(family, length, coverage, tmp_path, capsys):
     (tmp_path / "m").mkdir()
     folder, words = saved(family, "float32", tmp_path / "m", heads=0, varied=True)
     out = tmp_path / "m.phasor"
-    assert convert.main([str(folder), "-o", str(out), "--quiet", "--type", "f32"]) == 0
+    convert_to(folder, out, "--type", "f32")
     rng = np.random.default_rng(3)
     rows = [[words[i] for i in rng.integers(5, len(words), n)] for n in rng.integers(1, 24, 30)]
     translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
@@ -151,14 +145,13 @@ def test_coverage(family, length, coverage, tmp_path, capsys):
         length_penalty=length,
         coverage_penalty=coverage,
     )
-    command = [PROGRAM, "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "30"]
+    command = [program(), "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "30"]
     command += ["--min-new", "0", "--early-stopping", "yes", "--length-penalty", str(length)]
     text = "".join(" ".join(row) + "\n" for row in rows)
     both = []
     for more in ([], ["--coverage-penalty", str(coverage)]):
-        done = subprocess.run([*command, *more], input=text, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        both.append([json.loads(line)["outputs"] for line in done.stdout.splitlines()])
+        done = told(*command, *more, stdin=text)
+        both.append([json.loads(line)["outputs"] for line in done.splitlines()])
     worst, count = 0.0, 0
     for row, result in zip(both[1], wanted, strict=True):
         theirs = [" ".join(w for w in one if w != "</s>") for one in result.hypotheses]

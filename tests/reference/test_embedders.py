@@ -4,7 +4,6 @@ division by the length. Where sentence-transformers is installed, beside it too,
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import told
 
 TOLERANCE = 1e-5
 VOCABULARY, WIDTH, LONGEST = 71, 24, 40
@@ -191,7 +191,7 @@ def test_the_vectors(embedder, phasor, tmp_path):
         ours = reference.output(reference.encode(np.array(ids)))
         assert relative(ours.reshape(theirs.shape), theirs) < TOLERANCE
         words = ["embed", embedder.path, "--ids", ",".join(map(str, ids)), "--quiet", "--npy"]
-        subprocess.run([phasor, *words, tmp_path / "v.npy"], check=True, stdout=subprocess.DEVNULL)
+        told(phasor, *words, tmp_path / "v.npy")
         assert relative(np.load(tmp_path / "v.npy").reshape(theirs.shape), theirs) < TOLERANCE
 
 
@@ -203,7 +203,7 @@ def by_program(
 ) -> np.ndarray:
     words = ["embed", embedder.path, "--npy", folder / "l.npy", "--quiet", *more]
     text = "".join(f"{line}\n" for line in lines)
-    subprocess.run([phasor, *words], check=True, input=text, text=True, stdout=subprocess.DEVNULL)
+    told(phasor, *words, stdin=text)
     return np.load(folder / "l.npy")
 
 

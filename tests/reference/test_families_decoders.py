@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import subprocess
 import sys
 import warnings
@@ -24,20 +23,17 @@ from typing import Any, Iterator
 
 import numpy as np
 import pytest
-
-if __name__ == "__main__":
-    for folder in ("tools", "tests/support"):
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
-
 import torch
 import transformers
-from family_table import ROOT, Table
+from family_table import Table
 
+from conversions import convert_to
 from phasor import convert
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32, type_code
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import PROGRAM
 
 TOLERANCE = 2e-6  # of the reference; some scales are rounded to float32 in the file
 PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
@@ -718,9 +714,7 @@ def test_a_text_with_its_tokenizer(tmp_path, phasor):
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     ).save_pretrained(tmp_path / "source")
-    assert (
-        convert.main([str(tmp_path / "source"), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
-    )
+    convert_to(tmp_path / "source", tmp_path / "m.phasor")
     target = PhasorFile(tmp_path / "m.phasor").descriptor["target"]
     assert (target["start"], target["end"], target["pad"], target["prefix"], target["suffix"]) == (
         1,
@@ -786,7 +780,7 @@ def test_merges_of_a_gpt2(tmp_path, phasor):
     )
     model.save_pretrained(tmp_path)
     trained.save_model(str(tmp_path))
-    assert convert.main([str(tmp_path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(tmp_path, tmp_path / "m.phasor")
     theirs = transformers.GPT2Tokenizer.from_pretrained(tmp_path)
     assert all(
         tokens(phasor, tmp_path / "m.phasor", text) == theirs(text).input_ids for text in TEXTS
@@ -822,7 +816,7 @@ def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
         (tmp_path / "tokenizer_config.json").write_text(
             json.dumps({"tokenizer_class": "LlamaTokenizer", "add_bos_token": add})
         )
-        assert convert.main([str(tmp_path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+        convert_to(tmp_path, tmp_path / "m.phasor")
         assert all(
             tokens(phasor, tmp_path / "m.phasor", text) == theirs(text).input_ids[0 if add else 1 :]
             for text in TEXTS
@@ -894,13 +888,12 @@ def write() -> None:
     """Measures every row."""
     import tempfile
 
-    program = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
             pair = Pair(case, Path(folder))
             layer, logits = pair.compare()
-            program_logits, ours, theirs = pair.compare_program(program)
+            program_logits, ours, theirs = pair.compare_program(PROGRAM)
         same = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), len(theirs))
         print(case.name, layer, logits, program_logits, same)
         rows.append(

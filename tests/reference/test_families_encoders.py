@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -25,13 +24,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-if __name__ == "__main__":
-    for folder in ("tools", "tests/support"):
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
-
 import torch
 import transformers
-from family_table import ROOT, Table
+from family_table import Table
 from test_families_decoders import float32_is_double
 
 import nomic_bert
@@ -42,6 +37,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import PROGRAM
 
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
@@ -684,12 +680,11 @@ def write() -> None:
     """Measures every row."""
     import tempfile
 
-    program = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
             pair = Pair(case, Path(folder))
-            measured = [*pair.compare(), *pair.compare_program(program)]
+            measured = [*pair.compare(), *pair.compare_program(PROGRAM)]
         print(case.name, measured)
         rows.append(f"| {case.name} | " + " | ".join(f"{value:.0e}" for value in measured) + " |\n")
     TABLE.write(rows)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,22 +24,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-if __name__ == "__main__":
-    for folder in ("tools", "tests/support"):
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
-
 import torch
 import transformers
-from family_table import ROOT, Table
+from family_table import Table
 from generated import Outputs, cut, generated
+from save_newer import save_newer
 from test_families_decoders import float32_is_double
 
+from conversions import refused
 from phasor import convert
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import DATA, PROGRAM, need_newer
 from sample import parameters
 
 TOLERANCE, PROGRAM_TOLERANCE, SCORE = 1e-6, 1e-5, 1e-4
@@ -49,7 +46,6 @@ SOURCES = 8  # of each of five lengths; the whole sweep, --write, has ALL_SOURCE
 ALL_SOURCES = 40
 LENGTHS = (1, 4, 9, 17, LONGEST)
 LEAST_TOKENS = 20  # that outputs must have among them
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -563,19 +559,6 @@ def test_the_greatest_length_is_recommended(tmp_path, phasor):
 # ---- Versions of transformers, and forms of a directory
 
 
-def save_newer(out: Path, jobs: list[dict]) -> None:
-    """Runs the jobs in the newer version's process."""
-    (out / "jobs.json").write_text(json.dumps(jobs))
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
-        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().startswith("5."), done.stdout
-
-
 def save_for_newer(model: torch.nn.Module, folder: Path) -> None:
     """Saves the model; one whose stacks are tied with the tensors of both, since the newer version
     has no tie_encoder_decoder."""
@@ -595,9 +578,7 @@ def job(case: Case, older: Path, folder: Path) -> dict:
 def newer(request, tmp_path_factory) -> Path:
     """A folder of the cases' models, saved by the newer version, with what it computes and, of one
     case in three, what it generates."""
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    need_newer()
     out, jobs = tmp_path_factory.mktemp("newer"), []
     wanted = parameters(request, "case")
     for number, case in enumerate(CASES):
@@ -678,7 +659,6 @@ def test_what_transformers_saves(safe, size, tmp_path):
 
 # ---- Published weights
 
-DATA = Path(os.environ.get("PHASOR_DATA", ROOT.parent / "shared" / "data"))
 WORDS = 2000
 
 
@@ -754,9 +734,7 @@ def changed(folder: Path, **fields: object) -> Path:
 )
 def test_another_configuration_is_refused(fields, line, tmp_path, capsys):
     folder = changed(tmp_path / "source", **fields)
-    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
-    assert line in capsys.readouterr().err
-    assert not (tmp_path / "m.phasor").exists()
+    assert line in refused(folder, tmp_path / "m.phasor", capsys)
 
 
 def test_a_checkpoint_without_biases_is_refused(tmp_path, capsys):
@@ -766,9 +744,9 @@ def test_a_checkpoint_without_biases_is_refused(tmp_path, capsys):
     state = load_file(folder / "model.safetensors")
     kept = {name: t for name, t in state.items() if not name.endswith("q_proj.bias")}
     save_file(kept, folder / "model.safetensors")
-    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
+    line = refused(folder, tmp_path / "m.phasor", capsys)
     name = "model.encoder.layers.0.self_attn.q_proj.bias"
-    assert f"missing: {name} (encoder 0 q,k,v bias)" in capsys.readouterr().err
+    assert f"missing: {name} (encoder 0 q,k,v bias)" in line
 
 
 def test_the_document_has_these_rows():
@@ -777,7 +755,7 @@ def test_the_document_has_these_rows():
 
 def write() -> None:
     """The table of docs/families.md."""
-    phasor = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
+    phasor = PROGRAM
     rows = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as made:

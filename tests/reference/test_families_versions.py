@@ -11,9 +11,7 @@ configuration the two files are the same, byte for byte.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +20,7 @@ import pytest
 import test_families_decoders as decoders
 import test_families_encoders as encoders
 import transformers
-from family_table import ROOT
-from save_newer import draw
+from save_newer import draw, save_newer
 
 from phasor import convert
 from phasor.format import descriptor as D
@@ -31,12 +28,12 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import F32, PhasorError
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from places import need_newer
 from sample import parameters
 
 TOLERANCE = 1e-5
 IDS = np.random.default_rng(7).integers(4, 60, 20).tolist()
 NEW = 28  # greedy tokens of a decoder: as far as Ministral 3's queries are not scaled
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
 
 # Saved by the newer version and refused, with what the line says. Of position_embedding_type the
 # newer version kept the field alone.
@@ -361,9 +358,7 @@ class Saved(NamedTuple):
 
 @pytest.fixture(scope="module")
 def saved(request, tmp_path_factory) -> Saved:
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    need_newer()
     out = tmp_path_factory.mktemp("versions")
     folders = Saved(*(out / name for name in Saved._fields))
     jobs = []
@@ -406,16 +401,7 @@ def saved(request, tmp_path_factory) -> Saved:
         draw(model)
         model.save_pretrained(Saved.of(folders.older, case.name))
         job(folders.newer, case, case.config, Saved.of(folders.older, case.name))
-    (out / "jobs.json").write_text(json.dumps(jobs))
-    environment = {**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().startswith("5."), done.stdout
+    save_newer(out, jobs)
     return folders
 
 

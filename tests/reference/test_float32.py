@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from presets import Config, write_checkpoint
@@ -80,7 +80,7 @@ def converted(request, tmp_path_factory, phasor):
     folder = tmp_path_factory.mktemp("model")
     module, path = write_checkpoint(request.param, folder)
     output = folder / "model.phasor"
-    assert convert.main([str(path), "-o", str(output), "--quiet", "--phasor", str(phasor)]) == 0
+    convert_to(path, output, "--phasor", phasor)
     return request.param, module, output
 
 

@@ -8,7 +8,6 @@ trained with: they are compared with it put in.
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,14 @@ pytest.importorskip("cyllama")
 pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
+from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
+from places import told
 
 IDS = np.random.default_rng(5).integers(0, gguf_models.VOCABULARY, 24).tolist()
 TOLERANCE = {D.SILU: 3e-6, D.GELU_TANH: 1e-3}  # of the largest range of a position's logits
@@ -64,15 +65,8 @@ def test_the_program_computes_what_the_reference_does(
     tmp_path: Path, phasor: Path, name: str
 ) -> None:
     gguf_models.write(tmp_path / "model.gguf", gguf_models.CASES[name])
-    assert (
-        convert.main(
-            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
-        )
-        == 0
-    )
-    subprocess.run(
-        [phasor, "verify", tmp_path / "model.phasor"], check=True, capture_output=True, timeout=60
-    )
+    convert_to(tmp_path / "model.gguf", tmp_path / "model.phasor")
+    told(phasor, "verify", tmp_path / "model.phasor", timeout=60)
 
 
 @pytest.mark.parametrize(

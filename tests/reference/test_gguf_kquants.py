@@ -16,15 +16,17 @@ import pytest
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("cyllama")
 
-import gguf_models  # noqa: E402
 from cyllama.llama import llama_cpp  # noqa: E402
+from test_gguf_smollm2 import EXCERPT, TEXT  # noqa: E402
+
+import gguf_models  # noqa: E402
+from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
-from phasor import convert  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
-from test_gguf_smollm2 import EXCERPT, TEXT  # noqa: E402
+from places import told
 
 Q4_K_M = 15  # of llama_ftype
 LAYERS, WIDTH, HIDDEN, HEADS, KV, VOCABULARY = 8, 256, 512, 4, 2, 320
@@ -82,8 +84,7 @@ def as_q4_k_m(source: Path) -> Path:
 def converted(source: Path, kind: str | None = None) -> Path:
     out = source.with_name(f"{kind or 'kept'}.phasor")
     more = ["--type", kind] if kind else []
-    assert convert.main([str(source), "-o", str(out), *more, "--quiet"]) == 0
-    return out
+    return convert_to(source, out, *more)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> N
 def logits(phasor: Path, path: Path, ids: list[int] = IDS) -> np.ndarray:
     out = path.with_suffix(".npy")
     words = [phasor, "run", path, "--ids", ",".join(map(str, ids)), "-n", "1", "--quiet"]
-    subprocess.run([*words, "--logits", out], check=True, capture_output=True, timeout=300)
+    told(*words, "--logits", out, timeout=300)
     return np.load(out)[: len(ids)]
 
 

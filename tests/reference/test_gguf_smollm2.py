@@ -21,17 +21,17 @@ gguf = pytest.importorskip("gguf")
 
 import chat  # noqa: E402
 import gguf_models  # noqa: E402
+from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
-from phasor import convert  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.sources.gguf.container import GGUF  # noqa: E402
 from phasor.sources.gguf.source import find_template  # noqa: E402
+from places import DATA, told
 
-ROOT = Path(__file__).resolve().parents[2]
 EXCERPT = 192  # tokens
-WIKITEXT = ROOT.parent / "shared" / "data" / "wikitext2" / "wiki.test.raw"
+WIKITEXT = DATA / "wikitext2" / "wiki.test.raw"
 # Public domain: the beginning of the preamble of the constitution of the United States, and of
 # Darwin's introduction.
 TEXT = (
@@ -62,9 +62,7 @@ def published() -> Path:
 
 @pytest.fixture(scope="module")
 def converted(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("smollm2") / "f32.phasor"
-    assert convert.main([str(published), "-o", str(output), "--type", "f32", "--quiet"]) == 0
-    return output
+    return convert_to(published, tmp_path_factory.mktemp("smollm2") / "f32.phasor", "--type", "f32")
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +75,7 @@ def ids(published: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def kept(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Converted without a flag."""
-    output = tmp_path_factory.mktemp("smollm2") / "kept.phasor"
-    assert convert.main([str(published), "-o", str(output), "--quiet"]) == 0
-    return output
+    return convert_to(published, tmp_path_factory.mktemp("smollm2") / "kept.phasor")
 
 
 def dequantized(published: Path) -> dict[str, np.ndarray]:
@@ -123,22 +119,18 @@ def logits(
     phasor: Path, converted: Path, ids: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> np.ndarray:
     out = tmp_path_factory.mktemp("logits") / "logits.npy"
-    subprocess.run(
-        [
-            phasor,
-            "run",
-            converted,
-            "--ids",
-            ",".join(map(str, ids)),
-            "--logits",
-            out,
-            "-n",
-            "1",
-            "--print-ids",
-            "--quiet",
-        ],
-        check=True,
-        stdout=subprocess.DEVNULL,
+    told(
+        phasor,
+        "run",
+        converted,
+        "--ids",
+        ",".join(map(str, ids)),
+        "--logits",
+        out,
+        "-n",
+        "1",
+        "--print-ids",
+        "--quiet",
         timeout=600,
     )
     return np.load(out)
@@ -157,24 +149,19 @@ def test_greedy_tokens_are_llama_cpps(
     phasor: Path, converted: Path, widened: LlamaCpp, ids: list[int]
 ) -> None:
     start, new = ids[:40], 48
-    done = subprocess.run(
-        [
-            phasor,
-            "run",
-            converted,
-            "--ids",
-            ",".join(map(str, start)),
-            "-n",
-            str(new),
-            "--print-ids",
-            "--quiet",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
+    done = told(
+        phasor,
+        "run",
+        converted,
+        "--ids",
+        ",".join(map(str, start)),
+        "-n",
+        new,
+        "--print-ids",
+        "--quiet",
         timeout=600,
     )
-    got = [int(id_) for id_ in done.stdout.split(",")]
+    got = [int(id_) for id_ in done.split(",")]
     assert len(got) == new
     assert got == widened.logits(start + got[:-1])[len(start) - 1 :].argmax(axis=1).tolist()
 
@@ -283,16 +270,8 @@ def test_a_text_with_lines_has_llama_cpps_ids(
 ) -> None:
     model = LlamaCpp(published)
     for text in (text for text in lines() if "\n" in text):
-        done = subprocess.run(
-            [phasor, "tokenize", converted, "--print-ids", text],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert [int(id_) for id_ in done.stdout.strip().split(",")] == model.ids(
-            text, special=True
-        ), text
+        done = told(phasor, "tokenize", converted, "--print-ids", text, timeout=60)
+        assert [int(id_) for id_ in done.strip().split(",")] == model.ids(text, special=True), text
 
 
 def test_a_conversation_is_llama_cpps(

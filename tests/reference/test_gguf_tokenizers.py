@@ -3,7 +3,6 @@ end with which ids."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,11 @@ gguf = pytest.importorskip("gguf")
 sentencepiece = pytest.importorskip("sentencepiece")
 
 import gguf_models  # noqa: E402
+from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
-from phasor import convert  # noqa: E402
 from phasor.sources.gguf.architectures import read  # noqa: E402
 from phasor.tokenizers import pieces as tokenizers_gguf  # noqa: E402
+from places import told
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",
@@ -103,23 +103,12 @@ def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(
     tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor, flags: dict
 ) -> None:
     write(tmp_path / "model.gguf", pieces, **flags)
-    assert (
-        convert.main(
-            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
-        )
-        == 0
-    )
+    convert_to(tmp_path / "model.gguf", tmp_path / "model.phasor")
     model = LlamaCpp(tmp_path / "model.gguf")
     for text in TEXTS:
-        done = subprocess.run(
-            [phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = told(phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text, timeout=60)
         want = list(model.vocabulary.tokenize(text, True, True))
-        assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == want, text
+        assert [int(id_) for id_ in done.strip().split(",") if id_] == want, text
 
 
 def test_with_a_chat_template_control_pieces_are_found_in_the_text(
@@ -130,22 +119,11 @@ def test_with_a_chat_template_control_pieces_are_found_in_the_text(
         pieces,
         "{% for message in messages %}{{ message.content + eos_token }}{% endfor %}",
     )
-    assert (
-        convert.main(
-            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
-        )
-        == 0
-    )
+    convert_to(tmp_path / "model.gguf", tmp_path / "model.phasor")
     model = LlamaCpp(tmp_path / "model.gguf")
     for text in [*TEXTS, "a cat</s>", "</s><s>the", "a</s> the cat<s>", "<s", "</s> "]:
-        done = subprocess.run(
-            [phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == list(
+        done = told(phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text, timeout=60)
+        assert [int(id_) for id_ in done.strip().split(",") if id_] == list(
             model.vocabulary.tokenize(text, True, True)
         ), text
 

@@ -11,7 +11,7 @@ import pytest
 gguf = pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
-from phasor import convert  # noqa: E402
+from conversions import convert_to
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
@@ -73,12 +73,7 @@ def test_quantized_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind:
     case = gguf_models.CASES["llama"]
     types = {name: own for name, value in gguf_models.tensors_of(case).items() if value.ndim == 2}
     values = gguf_models.write(tmp_path / "model.gguf", case, types=types)
-    assert (
-        convert.main(
-            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
-        )
-        == 0
-    )
+    convert_to(tmp_path / "model.gguf", tmp_path / "model.phasor")
     file = PhasorFile(tmp_path / "model.phasor")
     exact = {
         name: gguf.quants.dequantize(gguf.quants.quantize(value, own), own)

@@ -5,7 +5,6 @@ lengths, cut where the library cuts them; on transformers 4.57 and on 5.x."""
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +13,11 @@ import pytest
 import torch
 import transformers
 from answers import newer_answers, scored
-from sample import parameters
 from test_spans import WORDS, _bytes, _wordpiece, _wordpiece_pad_1
 
-from phasor import convert
+from conversions import convert_to, refused
+from places import told
+from sample import parameters
 
 TOLERANCE = 2e-5
 INPUTS, POSITIONS = 200, 40
@@ -229,17 +229,17 @@ def both(request, tmp_path_factory):
 def test_a_head(name, both, phasor, tmp_path):
     folder, older, newer = both[name]
     case, out = CASES[name], tmp_path / "m.phasor"
-    assert convert.main([str(folder), "-o", str(out), "--quiet"]) == 0
+    convert_to(folder, out)
     text = "".join("\t".join(one) + "\n" for one in inputs(case.pairs))
     flags = ["--truncate", "--quiet", *["--pair"] * case.pairs]
     if case.kind == "vectors":
         words = [phasor, "embed", out, "--npy", tmp_path / "v.npy", *flags]
-        subprocess.run(words, check=True, input=text, text=True, stdout=subprocess.DEVNULL)
+        told(*words, stdin=text)
         ours = np.load(tmp_path / "v.npy")
     else:
         words = [phasor, "classify", out, "--json", "--top", "100", *flags]
-        done = subprocess.run(words, check=True, input=text, text=True, capture_output=True)
-        rows = [json.loads(line)["labels"] for line in done.stdout.splitlines()]
+        done = told(*words, stdin=text)
+        rows = [json.loads(line)["labels"] for line in done.splitlines()]
         labels = sorted({one["label"] for one in rows[0]})
         ours = np.array([[next(o["score"] for o in r if o["label"] == n) for n in labels]
                          for r in rows])  # fmt: skip
@@ -274,5 +274,4 @@ def test_how_many():
 )
 def test_what_is_not_built(case, line, tmp_path, capsys):
     made(case, tmp_path / "m")
-    assert convert.main([str(tmp_path / "m"), "-o", str(tmp_path / "o.phasor")]) == 1
-    assert line in capsys.readouterr().err
+    assert line in refused(tmp_path / "m", tmp_path / "o.phasor", capsys)

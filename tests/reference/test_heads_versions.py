@@ -19,7 +19,7 @@ import transformers
 from answers import headed, newer_answers
 from test_spans import WORDS, _wordpiece
 
-from phasor import convert
+from conversions import convert_to
 
 TOLERANCE = 1e-5
 LINES = [["how many people"], ["Bread is made of FLOUR."], ["a"], ["people live in a town " * 3]]
@@ -126,7 +126,7 @@ def test_both_versions(name, saved, tmp_path):
     assert '"transformers_version": "5.' in (newer / "config.json").read_text()
     files = [tmp_path / "older.phasor", tmp_path / "newer.phasor"]
     for folder, file in zip((older, newer), files):
-        assert convert.main([str(folder), "-o", str(file), "--quiet", *made.flags]) == 0
+        convert_to(folder, file, *made.flags)
     assert files[0].read_bytes() == files[1].read_bytes()
     ours = headed(made.kind, str(older), made.how, made.asks, None)
     for (ids, out), (their_ids, their) in zip(ours, theirs, strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 import subprocess
 import sys
@@ -16,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from answers import NEWER, ROOT
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from phasor import convert
+from conversions import convert_to, refused
+from places import run_newer
 
 NEW, BEAMS, WIDTH = 12, 3, 32
 SIDES = ("source", "target")
@@ -122,10 +121,8 @@ def made(tmp_path_factory) -> Made:
 
 
 def converted(folder: Path, path: Path, *tokenizers: object) -> Path:
-    argv = [str(folder), "-o", str(path), "--quiet"]
-    argv += [word for name in tokenizers for word in ("--tokenizer", str(name))]
-    assert convert.main(argv) == 0
-    return path
+    flags = [word for name in tokenizers for word in ("--tokenizer", name)]
+    return convert_to(folder, path, *flags)
 
 
 def ours(phasor: Path, path: Path) -> list[list[str]]:
@@ -155,17 +152,8 @@ def test_a_tokenizer_for_each_side(made, form, tmp_path, phasor):
 
 
 def test_a_directory_and_answers_of_the_newer_version(made, tmp_path, phasor):
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
-    done = subprocess.run(
-        [sys.executable, __file__, made.folder, tmp_path / "again"],
-        env={**os.environ, "PYTHONPATH": f"{NEWER}:{ROOT / 'tools'}", "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    version, want = json.loads(done.stdout.splitlines()[-1])
+    said = run_newer(__file__, made.folder, tmp_path / "again")
+    version, want = json.loads(said.splitlines()[-1])
     assert version.startswith("5.") and want == made.answers()
     again = tmp_path / "again"
     path = converted(again, tmp_path / "m.phasor", *(again / side for side in SIDES))
@@ -173,10 +161,8 @@ def test_a_directory_and_answers_of_the_newer_version(made, tmp_path, phasor):
 
 
 def test_the_directory_alone_says_which_flag_to_give(made, capsys):
-    assert convert.main([str(made.folder), "-o", str(made.folder / "o"), "--quiet"]) == 1
-    said = capsys.readouterr().err
-    assert "in source, target: give those, --tokenizer SOURCE --tokenizer TARGET" in said
-    assert said.count("\n") == 1
+    line = refused(made.folder, made.folder / "o", capsys)
+    assert "in source, target: give those, --tokenizer SOURCE --tokenizer TARGET" in line
 
 
 def newer(folder: Path, again: Path) -> None:

@@ -15,7 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from test_spans import WORDS
 
-from phasor import convert
+from conversions import convert_to, refused
 from phasor.format.file import PhasorFile
 
 TOLERANCE = 1e-5
@@ -81,7 +81,7 @@ class Saved:
         folder.mkdir()
         self.save()
         self.path = folder.parent / "m.phasor"
-        assert convert.main([str(folder), "-o", str(self.path), "--quiet"]) == 0
+        convert_to(folder, self.path)
 
     def rows(self, ids, seen):
         """The vectors of ids, of which the first `seen` are attended to."""
@@ -266,15 +266,13 @@ def test_what_is_not_built(tmp_path, capsys):
         path = folder.folder / name
         before = path.read_text()
         path.write_text(json.dumps({**json.loads(before), **change}))
-        assert convert.main([str(folder.folder), "-o", str(tmp_path / "o.phasor")]) == 1
-        said = capsys.readouterr().err
-        assert line in said and len(said.splitlines()) == 1, said
+        assert line in refused(folder.folder, tmp_path / "o.phasor", capsys)
         path.write_text(before)
-    words = [str(saved.folder), "-o", str(tmp_path / "o.phasor"), "--tokenizer", "none"]
-    assert convert.main(words) == 1 and "--tokenizer does not go" in capsys.readouterr().err
+    line = refused(saved.folder, tmp_path / "o.phasor", capsys, "--tokenizer", "none")
+    assert "--tokenizer does not go" in line
     weights = stanford.folder / "model.safetensors"
     tensors = load_file(weights)
     del tensors["linear.weight"]
     save_file(tensors, weights)
-    assert convert.main([str(stanford.folder), "-o", str(tmp_path / "o.phasor")]) == 1
-    assert "HF_ColBERT without a matrix linear.weight" in capsys.readouterr().err
+    line = refused(stanford.folder, tmp_path / "o.phasor", capsys)
+    assert "HF_ColBERT without a matrix linear.weight" in line

@@ -10,10 +10,10 @@ import pytest
 import test_tokenizer_listed as translators
 import torch
 import transformers
-from marian_model import HIDDEN, LAYERS, ROWS, WIDTH, Model
 from test_tokenizer import driver  # noqa: F401
 
-from phasor import convert
+from conversions import convert_to
+from marian_model import HIDDEN, LAYERS, ROWS, WIDTH, Model
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 
@@ -22,9 +22,7 @@ SOURCE, TARGET = [5, 9, 2, 22, 0], [7, 7, 3, 12, 0]
 
 def reference(model: Model, folder) -> Reference:
     (folder / "m.npz").write_bytes(model.bytes())
-    out = folder / "m.phasor"
-    assert convert.main([str(folder / "m.npz"), "-o", str(out), "--quiet"]) == 0
-    return Reference(PhasorFile(out))
+    return Reference(PhasorFile(convert_to(folder / "m.npz", folder / "m.phasor")))
 
 
 def log_probabilities(model: Reference) -> np.ndarray:
@@ -164,10 +162,8 @@ def test_the_ids_of_a_zip_of_opus_mt(side, tmp_path, driver):  # noqa: F811
     model.arrays["decoder_ff_logit_out_b"] = np.zeros((1, len(pieces)), np.float32)
     (tmp_path / "m.npz").write_bytes(model.bytes())
     given = [str(tmp_path / f"{name}.spm") for name in ("source", "target")]
-    out = tmp_path / "m.phasor"
-    words = [str(tmp_path / "m.npz"), "-o", str(out), "--quiet", "--type", "q8"]
-    assert convert.main([*words, "--tokenizer", given[0], "--tokenizer", given[1]]) == 0
-    file = PhasorFile(out)
+    flags = ["--type", "q8", "--tokenizer", given[0], "--tokenizer", given[1]]
+    file = PhasorFile(convert_to(tmp_path / "m.npz", tmp_path / "m.phasor", *flags))
     lines = [line for line in translators.texts() if "<pad>" not in line]
     assert len(lines) > 2000
     section = bytes(file.section(file.descriptor[side]["tokenizer"]))

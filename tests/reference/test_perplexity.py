@@ -14,15 +14,15 @@ pytest.importorskip("cyllama")
 pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
+from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
-from phasor import convert  # noqa: E402
 
 
 @pytest.mark.parametrize("window", [16, 33])
 def test_blocks_are_llama_cpps_perplexity(tmp_path: Path, phasor: Path, window: int) -> None:
     path, out = tmp_path / "model.gguf", tmp_path / "model.phasor"
     gguf_models.write(path, gguf_models.CASES["llama"])
-    assert convert.main([str(path), "-o", str(out), "--quiet"]) == 0
+    convert_to(path, out)
     ids = np.random.default_rng(8).integers(3, gguf_models.VOCABULARY, 150).tolist()
     model, nll, count = LlamaCpp(path), 0.0, 0
     for begin in range(0, len(ids) - window + 1, window):

@@ -1,7 +1,5 @@
 """What tools/plot.py takes from phasor's arrays, and its pictures."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -9,8 +7,8 @@ from phasor import plot
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.reference.functions import sinusoid
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TRANSLATOR = ROOT / "tests/golden/models/tiny-d2l-f32.phasor"
 
 

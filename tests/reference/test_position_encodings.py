@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from phasor import convert, positions, verify
+from conversions import convert_to
+from phasor import positions, verify
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
@@ -217,7 +218,7 @@ def converted(
     change(state)
     torch.save(state, folder / "m.pt")
     (folder / "m.toml").write_text(more + toml_of(name, stack))
-    assert convert.main([str(folder / "m.pt"), "-o", str(folder / "m.phasor"), "--quiet"]) == 0
+    convert_to(folder / "m.pt", folder / "m.phasor")
     file = PhasorFile(folder / "m.phasor")
     file.check()
     return module, Reference(file)

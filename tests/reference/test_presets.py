@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format.file import PhasorFile
 from phasor.reference import torch_models
 from phasor.reference.forward import Reference
@@ -95,7 +95,7 @@ def converted(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     module, path = write_checkpoint(request.param, folder)
     output = folder / "model.phasor"
-    assert convert.main([str(path), "-o", str(output), "--quiet"]) == 0
+    convert_to(path, output)
     file = PhasorFile(output)
     file.check()
     reference = Reference(file)

@@ -13,8 +13,9 @@ import pytest
 import torch
 import transformers
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format.file import PhasorFile
+from places import told
 
 CAPP = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2-capp"
 PROMPTS, NEW = 200, 24
@@ -45,20 +46,7 @@ def converted(words, tmp_path_factory) -> Path:
     (folder / "words.txt").write_text(
         "".join(word + "\n" for word in sorted(words, key=words.__getitem__))
     )
-    assert (
-        convert.main(
-            [
-                str(CAPP),
-                "-o",
-                str(folder / "capp.phasor"),
-                "--tokenizer",
-                str(folder / "words.txt"),
-                "--quiet",
-            ]
-        )
-        == 0
-    )
-    return folder / "capp.phasor"
+    return convert_to(CAPP, folder / "capp.phasor", "--tokenizer", folder / "words.txt")
 
 
 def test_the_ids_of_its_configuration(converted):
@@ -111,12 +99,8 @@ def test_a_prompt_in_words(converted, prompts, words, phasor):
     prompt = " ".join(text[i] for i in prompts[0])
 
     def run(*what: str) -> str:
-        return subprocess.run(
-            [phasor, "run", converted, *what, "-n", str(NEW), "--print-ids", "--quiet"],
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-            timeout=60,
-        ).stdout
+        return told(
+            phasor, "run", converted, *what, "-n", NEW, "--print-ids", "--quiet", timeout=60
+        )
 
     assert run(prompt) == run("--ids", ",".join(map(str, prompts[0])))

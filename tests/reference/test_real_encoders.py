@@ -15,14 +15,15 @@ import pytest
 import torch
 import transformers
 
-from phasor import convert
+from conversions import convert_to, refused
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
+from places import DATA, told
 from sample import part
 
-ALBERT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "albert-rxn"
+ALBERT = DATA / "albert-rxn"
 SMILES = re.compile(r"\[[^\]]+\]|Br|Cl|%[0-9]{2}|>>|.")
 TEXTS = (
     "A cat sat on the mat.",
@@ -39,12 +40,11 @@ def relative(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def converted(source: Path, output: Path, *more: str) -> Path:
-    assert convert.main([str(source), "-o", str(output), "--quiet", *more]) == 0
-    return output
+    return convert_to(source, output, *more)
 
 
 def run(phasor: Path, output: Path, *arguments: str) -> np.ndarray:
-    subprocess.run([phasor, *arguments, str(output)], check=True, stdout=subprocess.DEVNULL)
+    told(phasor, *arguments, output)
     return np.load(output).astype(np.float64)
 
 
@@ -118,18 +118,13 @@ def test_the_old_format_as_torch_saves_it_today(tmp_path):
 def test_its_vocabulary_is_a_word_list(albert, reactions, tmp_path, phasor, capsys):
     """The directory has a vocab.txt and no word of how texts are split: a WordPiece is not assumed,
     a list of words is given by hand."""
-    assert convert.main([str(albert), "-o", str(tmp_path / "m.phasor")]) == 1
-    assert "not a tokenizer that is built" in capsys.readouterr().err
+    line = refused(albert, tmp_path / "m.phasor", capsys)
+    assert "not a tokenizer that is built" in line
     file = converted(albert, tmp_path / "m.phasor", "--tokenizer", str(albert / "vocab.txt"))
     words = (albert / "vocab.txt").read_text().splitlines()
     ids = [i for i in reactions[0][0][1:-1].tolist()]
-    done = subprocess.run(
-        [phasor, "tokenize", file, "--print-ids", " ".join(words[i] for i in ids)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert [int(i) for i in done.stdout.split(",")] == ids
+    done = told(phasor, "tokenize", file, "--print-ids", " ".join(words[i] for i in ids))
+    assert [int(i) for i in done.split(",")] == ids
 
 
 def test_masked_tokens(albert, albert_torch, reactions, tmp_path, phasor):
@@ -208,13 +203,8 @@ def test_sentence_vectors(minilm, sentences, tmp_path, phasor, kind, least):
         np.einsum("rd,rd->r", vectors, np.stack([want for _, want in sentences[: len(texts)]]))
         >= least
     ).all()
-    done = subprocess.run(
-        [phasor, "tokenize", file, "--print-ids", *texts],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == [
+    done = told(phasor, "tokenize", file, "--print-ids", *texts)
+    assert [[int(i) for i in line.split(",")] for line in done.splitlines()] == [
         ids for ids, _ in sentences[: len(texts)]
     ]
 
@@ -235,14 +225,8 @@ def test_pairs_and_truncation(minilm, tmp_path, phasor):
         (" ".join(["one two"] * 40), "three"),
     ]
     text = "".join(f"{a}\t{b}\n" for a, b in pairs)
-    done = subprocess.run(
-        [phasor, "tokenize", file, "--pair"],
-        input=text,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    for block, (a, b) in zip(done.stdout.split("\n\n"), pairs):
+    done = told(phasor, "tokenize", file, "--pair", stdin=text)
+    for block, (a, b) in zip(done.split("\n\n"), pairs):
         want = tokenizer.encode(a, b)
         assert [
             (int(row.split("\t")[0]), int(row.split("\t")[2])) for row in block.split("\n")
@@ -290,8 +274,8 @@ def test_a_long_text_is_cut_where_its_makers_cut_it(minilm, tmp_path, phasor):
     said = json.loads((minilm / "sentence_bert_config.json").read_text())["max_seq_length"]
     file = converted(minilm, tmp_path / "minilm.phasor")
     assert PhasorFile(file).descriptor["source"]["longest_text"] == said == 256
-    shown = subprocess.run([phasor, "inspect", file], capture_output=True, text=True, check=True)
-    assert "  source.longest_text = 256\n" in shown.stdout
+    shown = told(phasor, "inspect", file)
+    assert "  source.longest_text = 256\n" in shown
     tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
     tokenizer.no_padding()
     text = " ".join(f"{word} of the {word}s," for word in ("cat", "house", "river") * 70)
@@ -352,21 +336,9 @@ def test_a_thousand_lines(minilm, thousand, tmp_path, phasor, kind, least, mean)
         converted(minilm, tmp_path / "minilm.phasor", "--type", kind),
         "\n".join(lines) + "\n",
     )
-    done = subprocess.run(
-        [phasor, "tokenize", file, "--print-ids"],
-        input=text,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == ids
-    subprocess.run(
-        [phasor, "embed", file, "--quiet", "--npy", tmp_path / "v.npy"],
-        input=text,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
+    done = told(phasor, "tokenize", file, "--print-ids", stdin=text)
+    assert [[int(i) for i in line.split(",")] for line in done.splitlines()] == ids
+    told(phasor, "embed", file, "--quiet", "--npy", tmp_path / "v.npy", stdin=text)
     cosines = np.einsum("rd,rd->r", np.load(tmp_path / "v.npy").astype(np.float64), want)
     print(
         f"{kind}: smallest cosine {cosines.min():.7f}, mean {cosines.mean():.7f}, "

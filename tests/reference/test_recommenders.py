@@ -4,16 +4,15 @@ are written from the papers' equations; the logits are theirs, and so are the be
 
 from __future__ import annotations
 
-import subprocess
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from phasor import convert
+from conversions import convert_to, refused
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
+from places import told
 
 ITEMS, LONGEST, WIDTH, HEADS, LAYERS = 41, 15, 18, 3, 2
 BEST = 5
@@ -168,9 +167,8 @@ def converted(folder, module: nn.Module, description: str) -> Reference:
         np.savez(folder / "expect.npz", ids=ids.numpy(), logits=module.eval()(ids).numpy())
     torch.save(module.state_dict(), folder / "m.pt")
     (folder / "m.toml").write_text(description)
-    made = [str(folder / "m.pt"), "-o", str(folder / "m.phasor"), "--quiet"]
-    assert convert.main([*made, "--expect", str(folder / "expect.npz")]) == 0
-    return Reference(PhasorFile(folder / "m.phasor"))
+    flags = ("--expect", folder / "expect.npz")
+    return Reference(PhasorFile(convert_to(folder / "m.pt", folder / "m.phasor", *flags)))
 
 
 def drawn(count: int) -> np.ndarray:
@@ -188,10 +186,8 @@ def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
 
 
 def said(phasor, *words: object) -> str:
-    done = subprocess.run(
-        [phasor, *map(str, words)], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout
+    done = told(phasor, *words, timeout=60)
+    return done
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
@@ -237,6 +233,4 @@ def test_a_head_that_is_described_wrong(old, new, line, tmp_path, capsys):
     assert old in BERT4REC
     torch.save(BERT4Rec().state_dict(), tmp_path / "m.pt")
     (tmp_path / "m.toml").write_text(BERT4REC.replace(old, new))
-    made = [str(tmp_path / "m.pt"), "-o", str(tmp_path / "m.phasor"), "--quiet"]
-    assert convert.main(made) == 1
-    assert line in capsys.readouterr().err
+    assert line in refused(tmp_path / "m.pt", tmp_path / "m.phasor", capsys)

@@ -3,13 +3,8 @@ rope_scaling."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from phasor.families.rotary_scaling import rotary  # noqa: E402
 from phasor.format.layout import PhasorError  # noqa: E402

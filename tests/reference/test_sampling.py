@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,10 +24,10 @@ from transformers import (
     LogitsProcessorList,
 )
 
-from phasor import convert
+from conversions import convert_to
+from places import ROOT, told
 from random_models import lm, write_random
 
-ROOT = Path(__file__).resolve().parents[2]
 V, PROMPT = 1000, 30
 END = [2, 17]
 
@@ -88,18 +87,15 @@ def choose(phasor, tmp_path_factory):
     descriptor = lm()
     descriptor["target"] |= {"vocabulary": V, "end": END}
     write_random(folder / "m.phasor", descriptor)
-    subprocess.run(
-        [
-            os.environ.get("CXX", "g++"),
-            "-std=c++17",
-            "-O1",
-            f"-I{ROOT / 'include'}",
-            ROOT / "tests" / "cpp" / "sampling_driver.cpp",
-            library,
-            "-o",
-            folder / "driver",
-        ],
-        check=True,
+    told(
+        os.environ.get("CXX", "g++"),
+        "-std=c++17",
+        "-O1",
+        f"-I{ROOT / 'include'}",
+        ROOT / "tests" / "cpp" / "sampling_driver.cpp",
+        library,
+        "-o",
+        folder / "driver",
     )
 
     def run(cases):
@@ -117,15 +113,8 @@ def choose(phasor, tmp_path_factory):
             lines.append(
                 " ".join(map(str, row)) + " " + " ".join(f"{b:08x}" for b in logits.view(np.uint32))
             )
-        done = subprocess.run(
-            [folder / "driver", folder / "m.phasor"],
-            input="\n".join(lines),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        out = done.stdout.splitlines()
+        done = told(folder / "driver", folder / "m.phasor", stdin="\n".join(lines), timeout=300)
+        out = done.splitlines()
         assert len(out) == 2 * len(cases)
         return [
             (
@@ -266,7 +255,7 @@ def llama(tmp_path_factory):
                     * (1.0 if p is model.model.embed_tokens.weight else p.shape[-1] ** -0.5)
                 )
     model.eval().save_pretrained(folder / "source")
-    assert convert.main([str(folder / "source"), "-o", str(folder / "m.phasor"), "--quiet"]) == 0
+    convert_to(folder / "source", folder / "m.phasor")
     return model, folder / "m.phasor"
 
 

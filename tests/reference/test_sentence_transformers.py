@@ -13,9 +13,11 @@ import transformers
 from safetensors.numpy import save_file
 from test_spans import WORDS, _wordpiece
 
+from conversions import convert_to, refused
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.sources.find import read_source
+from places import told
 
 library = pytest.importorskip("sentence_transformers")
 M = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
@@ -47,15 +49,13 @@ def base(kind, folder, **more) -> str:
 
 def converted(model, folder):
     model.save_pretrained(str(folder / "saved"))
-    path = folder / "m.phasor"
-    assert convert.main([str(folder / "saved"), "-o", str(path), "--quiet"]) == 0
-    return path
+    return convert_to(folder / "saved", folder / "m.phasor")
 
 
 def by_program(phasor, folder, path, lines, *flags) -> np.ndarray:
     words = [phasor, "embed", path, "--npy", folder / "v.npy", "--quiet", "--truncate", *flags]
     text = "".join(f"{line}\n" for line in lines)
-    subprocess.run(words, check=True, input=text, text=True, stdout=subprocess.DEVNULL)
+    told(*words, stdin=text)
     return np.load(folder / "v.npy")
 
 
@@ -88,8 +88,8 @@ def test_cross_encoders(tmp_path, phasor, activation):
     path = converted(model, tmp_path)
     theirs = model.predict([("how many", line) for line in LINES])
     words = [phasor, "rank", path, "how many", *LINES, "--json", "--quiet"]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
-    found = {row["text"]: row["score"] for row in map(json.loads, done.stdout.splitlines())}
+    done = told(*words)
+    found = {row["text"]: row["score"] for row in map(json.loads, done.splitlines())}
     assert near(np.array([found[line] for line in LINES]), theirs)
 
 
@@ -130,7 +130,7 @@ def test_sparse_vectors(tmp_path, phasor):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_static_embeddings(tmp_path, phasor, normalize):
+def test_static_embeddings(tmp_path, phasor, normalize, capsys):
     """sentence-transformers' own, and model2vec's formula with its mapping and weights."""
     words = tmp_path / "t"
     words.mkdir()
@@ -153,7 +153,7 @@ def test_static_embeddings(tmp_path, phasor, normalize):
         (tmp_path / "m2v" / file).write_bytes((tmp_path / "saved" / file).read_bytes())
     save_file(tensors, tmp_path / "m2v" / "model.safetensors")
     path = tmp_path / "m2v.phasor"
-    assert convert.main([str(tmp_path / "m2v"), "-o", str(path), "--quiet"]) == 0
+    convert_to(tmp_path / "m2v", path)
     for line, ours in zip(lines, by_program(phasor, tmp_path, path, lines)):
         ids = own(line, add_special_tokens=False)["input_ids"]
         theirs = (table[mapping[ids]] * weights[ids][:, None]).mean(0)
@@ -168,7 +168,7 @@ def test_static_embeddings(tmp_path, phasor, normalize):
         {"other": table},
     ):
         save_file({**tensors, **tensor}, tmp_path / "m2v" / "model.safetensors")
-        assert convert.main([str(tmp_path / "m2v"), "-o", str(tmp_path / "o.phasor")]) == 1
+        refused(tmp_path / "m2v", tmp_path / "o.phasor", capsys)
 
 
 def test_what_is_not_built(tmp_path, capsys):

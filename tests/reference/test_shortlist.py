@@ -4,15 +4,10 @@ shipped translator: the same outputs, and the same scores."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 ctranslate2 = pytest.importorskip("ctranslate2", reason="tools/requirements-reference.txt has it")
 
 from bench.peers import token  # noqa: E402
@@ -21,6 +16,7 @@ from phasor.format import layout as L  # noqa: E402
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile
 from phasor.format.writer import write_model
 from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
+from places import ROOT, told
 
 MODEL = ROOT / "models" / "zh-en.phasor"
 SCORE = 1e-4
@@ -43,14 +39,8 @@ def given(tmp_path_factory, phasor):
     export_peer(folder, "float32", PhasorFile(own))
     texts = (ROOT / "tools" / "bench" / "sentences.txt").read_text()
     texts = "".join(f"{line}\n" for line in texts.splitlines()[:24])
-    done = subprocess.run(
-        [phasor, "tokenize", MODEL, "--print-ids"],
-        input=texts,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    sources = [[int(x) for x in line.split(",")] for line in done.stdout.splitlines()]
+    done = told(phasor, "tokenize", MODEL, "--print-ids", stdin=texts)
+    sources = [[int(x) for x in line.split(",")] for line in done.splitlines()]
     rng = np.random.default_rng(3)
     rules = {(): rng.choice(np.arange(4, 400), 90, replace=False)}
     for source in sources:  # words, and n-grams of two and three
@@ -77,14 +67,18 @@ def test_outputs_and_scores_are_ctranslate2s(phasor, given, beams, listed):
     own, translator, vmap, sources = given
     flags = ["--beam", beams, "--length-penalty", "0", "--early-stopping", "yes", "-n", MOST]
     flags += ["--shortlist", vmap] if listed else []
-    done = subprocess.run(
-        [phasor, "run", own, "--ids", "-", "--json", "--quiet", *map(str, flags)],
-        input="".join(",".join(map(str, ids)) + "\n" for ids in sources),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+    done = told(
+        phasor,
+        "run",
+        own,
+        "--ids",
+        "-",
+        "--json",
+        "--quiet",
+        *flags,
+        stdin="".join(",".join(map(str, ids)) + "\n" for ids in sources),
     )
-    ours = [json.loads(line)["outputs"][0] for line in done.stdout.splitlines()]
+    ours = [json.loads(line)["outputs"][0] for line in done.splitlines()]
     seen, different = set(), 0
     for source, one in zip(sources, ours):
         result = translator.translate_batch(  # alone: theirs has one list for a whole batch

@@ -8,18 +8,17 @@ import dataclasses
 import importlib
 import inspect
 import json
-import os
 import pkgutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import transformers
 
-ROOT = Path(__file__).resolve().parents[2]
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+from conversions import convert_to
+from places import run_newer
+
 # Arguments that a tokenizer is made with, and that no file has.
 NO_KEYS = {"vocab", "merges", "_spm_precompiled_charsmap"}
 
@@ -36,8 +35,7 @@ def tokenizer_classes() -> dict[str, type]:
             out |= {
                 name: kind
                 for name, kind in vars(module).items()
-                if inspect.isclass(kind)
-                and issubclass(kind, transformers.PreTrainedTokenizerBase)
+                if inspect.isclass(kind) and issubclass(kind, transformers.PreTrainedTokenizerBase)
             }
     return out
 
@@ -64,12 +62,7 @@ def keys_of_transformers() -> dict[str, list[str]]:
 
 
 def newer_keys() -> dict[str, list[str]]:
-    if not (NEWER / "transformers").is_dir():
-        pytest.skip(f"no transformers 5 at {NEWER}: make .venv-reference/ready")
-    path = {**os.environ, "PYTHONPATH": str(NEWER)}
-    words = [sys.executable, __file__]
-    done = subprocess.run(words, env=path, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(run_newer(__file__).splitlines()[-1])
 
 
 @pytest.fixture(scope="module", params=["4", "5"])
@@ -136,11 +129,8 @@ def test_every_key_of_ctranslate2_is_known():
 
 
 def saved(tmp_path, folder: Path) -> Path:
-    from phasor import convert
 
-    path = tmp_path / "m.phasor"
-    assert convert.main([str(folder), "-o", str(path), "--quiet"]) == 0
-    return path
+    return convert_to(folder, tmp_path / "m.phasor")
 
 
 @pytest.mark.parametrize("name", ["two Dense", "two Dense, tanh", "truncate_dim", "Dropout"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
@@ -74,7 +74,7 @@ def converted(request, tmp_path_factory):
         f'embedding_scale = "sqrt_width"\nactivation = "gelu"\n[{side}]\nstart = 2\nend = '
         f"[3]\n{rename}"
     )
-    assert convert.main([str(folder / "m.pt"), "-o", str(folder / "m.phasor"), "--quiet"]) == 0
+    convert_to(folder / "m.pt", folder / "m.phasor")
     return stack, module.double(), folder / "m.phasor"
 
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -16,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from answers import NEWER
 from transformers.modeling_outputs import BaseModelOutput
 
 from phasor import convert
@@ -24,6 +21,7 @@ from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.sources.find import read_source
+from places import run_newer, told
 
 TOLERANCE, NEW, WIDTH, ROWS = 1e-5, 12, 32, 71
 _SIZES = {
@@ -171,21 +169,12 @@ ALONE = {
 
 def save_again(name: str, folder: Path, out: Path) -> None:
     """By the newer version."""
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
     program = (
         "import sys, transformers as t\n"
         f"t.{name}.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])\n"
         "print(t.__version__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, folder, out],
-        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and done.stdout.startswith("5."), done.stderr[-2000:]
+    assert run_newer("-c", program, folder, out).startswith("5.")
 
 
 def alone(name: str, folder: Path) -> torch.nn.Module:
@@ -261,8 +250,7 @@ def test_ids_of_a_source_are_rows_of_the_decoders_embedding(single, tmp_path, ph
 
 
 def test_a_decoder_alone_replays_its_vectors(single, phasor):
-    done = subprocess.run([phasor, "verify", single[2]], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(phasor, "verify", single[2])
 
 
 def test_a_decoder_alone_that_the_newer_version_saved(single, tmp_path):

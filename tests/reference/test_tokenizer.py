@@ -29,6 +29,7 @@ from phasor.tokenizers import section as pt  # noqa: E402
 from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 from phasor.tokenizers.tokenizer import build_sentencepiece_section  # noqa: E402
+from places import told
 
 sentencepiece = pytest.importorskip("sentencepiece")
 hypothesis = pytest.importorskip("hypothesis")
@@ -104,18 +105,15 @@ def build_driver(folder: Path) -> Driver:
         *sorted((ROOT / "src" / "text").glob("*.cpp")),
         ROOT / "tests" / "cpp" / "tokenizer_driver.cpp",
     ]
-    subprocess.run(
-        [
-            os.environ.get("CXX", "g++"),
-            "-std=c++17",
-            "-ffp-contract=off",
-            *flags,
-            f"-I{ROOT / 'src'}",
-            *sources,
-            "-o",
-            program,
-        ],
-        check=True,
+    told(
+        os.environ.get("CXX", "g++"),
+        "-std=c++17",
+        "-ffp-contract=off",
+        *flags,
+        f"-I{ROOT / 'src'}",
+        *sources,
+        "-o",
+        program,
     )
     return Driver(program, folder)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +14,8 @@ import pytest
 import tokenizers
 import transformers
 
-ROOT = Path(__file__).resolve().parents[2]
-NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+from places import run_newer
+
 PIECES = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] how many people Bread bread of the town The e ##e x y ##x"
     " < > . , [NEW] <eos> [ ] new eos ##w a"
@@ -121,17 +119,7 @@ def ids_of(folder: Path) -> list[list[int]]:
 
 def newer_ids(words: list) -> dict[str, Any]:
     """What this program prints with the newer transformers."""
-    if not (NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
-    done = subprocess.run(
-        [sys.executable, __file__, *words],
-        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(run_newer(__file__, *words).splitlines()[-1])
     assert found.pop("version").startswith("5.")
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from phasor import convert
+from conversions import convert_to
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from train import positions as tp
@@ -188,9 +188,7 @@ def test_the_export_converts(trained, corpus, tmp_path):
     assert json.loads((to / "losses.json").read_text())["models"]["alibi"]["parameters"] > 0
     ids = [tp.START, *text.valid[:7].tolist()]
     for name, encoding in tp.encodings(TINY).items():
-        assert (
-            convert.main([str(to / f"{name}.pt"), "-o", str(to / f"{name}.phasor"), "--quiet"]) == 0
-        )
+        convert_to(to / f"{name}.pt", to / f"{name}.phasor")
         model = tp.make_model(TINY, encoding)
         model.load_state_dict(torch.load(to / f"{name}.pt", weights_only=True))
         with torch.no_grad():

@@ -9,16 +9,11 @@ test set is the split of tools/train_translation.py.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
@@ -29,11 +24,11 @@ from sample import part  # noqa: E402
 torch = pytest.importorskip("torch")
 sacrebleu = pytest.importorskip("sacrebleu")
 from phasor.reference.torch_models import TorchTransformer  # noqa: E402
+from places import DATA, PROGRAM, ROOT
 from train import translation as trainer  # noqa: E402
 
 MODEL = ROOT / "models" / "zh-en.phasor"
-DATA = ROOT.parent / "shared" / "data" / "cmn-eng" / "cmn.attrib.txt"
-PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
+CORPUS = DATA / "cmn-eng" / "cmn.attrib.txt"
 NEAR = 1e-4  # of the range of the logits: closer candidates than this may come in either order
 
 
@@ -119,11 +114,11 @@ def f32(shipped: PhasorFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pairs() -> list:
-    if not DATA.is_file():
-        pytest.skip(f"the sentence pairs are not here: {DATA}")
+    if not CORPUS.is_file():
+        pytest.skip(f"the sentence pairs are not here: {CORPUS}")
     recorded = json.loads((ROOT / "models" / "zh-en.json").read_text())
     recipe = trainer.Recipe(**{k: v for k, v in recorded["recipe"].items()})
-    return trainer.split_pairs(trainer.read_pairs(DATA), recipe).test
+    return trainer.split_pairs(trainer.read_pairs(CORPUS), recipe).test
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +260,7 @@ def test_the_recorded_scores_of_the_small_one(pairs: list) -> None:
     """models/zh-en-small.phasor, for microcontrollers: its own split is the large one's."""
     recorded = json.loads((ROOT / "models" / "zh-en-small.json").read_text())
     assert (
-        trainer.split_pairs(trainer.read_pairs(DATA), trainer.Recipe(**recorded["recipe"])).test
+        trainer.split_pairs(trainer.read_pairs(CORPUS), trainer.Recipe(**recorded["recipe"])).test
         == pairs
     )
     lines = "".join(pair.source + "\n" for pair in pairs)

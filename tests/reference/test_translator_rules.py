@@ -10,7 +10,6 @@ flag but --beam, --n-best and -n is given, so that the rules are the file's.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -18,15 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-if __name__ == "__main__":
-    for folder in ("tools", "tests/support"):
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
 
 import test_families_translators as T
-from family_table import ROOT, Table
+from family_table import Table
 from generated import Outputs, recommended
+from places import PROGRAM, need_newer
 from sample import part
 from test_beam import cuts
 
@@ -170,9 +165,7 @@ def measured(cases: list[T.Case], folder: Path, count: int, whole: bool, phasor:
 
 
 def test_what_is_recommended_is_what_either_version_does(tmp_path, phasor):
-    if not (T.NEWER / "transformers").is_dir():
-        message = f"no newer transformers at {T.NEWER}: run make test-reference"
-        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    need_newer()
     for name, _, counts in measured(part(CASES), tmp_path, SOURCES, False, phasor):
         lists, greedy, newer, outputs, *alike = counts
         assert greedy == newer == lists, name
@@ -184,10 +177,9 @@ def test_the_document_has_these_rows():
 
 
 def write() -> None:
-    phasor = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     with tempfile.TemporaryDirectory() as made:
-        for name, rules, counts in measured(CASES, Path(made), ALL_SOURCES, True, phasor):
+        for name, rules, counts in measured(CASES, Path(made), ALL_SOURCES, True, PROGRAM):
             lists, greedy, newer, outputs, alike, again = counts
             rows.append(
                 f"| {name} | {rules} | {greedy} of {lists} | {newer} |"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from phasor import convert, verify
+from conversions import convert_to
+from phasor import verify
 from presets import Config, write_checkpoint
 
 CONFIGS = [
@@ -16,7 +17,7 @@ CONFIGS = [
 def model(request, tmp_path):
     """(converted file, checkpoint)"""
     _, path = write_checkpoint(request.param, tmp_path)
-    assert convert.main([str(path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(path, tmp_path / "m.phasor")
     return tmp_path / "m.phasor", path
 
 
@@ -71,7 +72,7 @@ def test_names_of_the_description(tmp_path):
             for stack in ("encoder", "decoder")
         )
     )
-    assert convert.main([str(path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    convert_to(path, tmp_path / "m.phasor")
     assert run((tmp_path / "m.phasor", path), "--no-phasor") == 0
 
 

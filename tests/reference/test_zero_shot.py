@@ -18,6 +18,7 @@ from tokenizers import ByteLevelBPETokenizer
 from phasor import convert
 from phasor.format.layout import F32
 from phasor.sources.find import read_source
+from places import told
 
 TOLERANCE = 1e-5
 TEXTS = [
@@ -84,14 +85,16 @@ def made(folder: Path, kind: str, names: list[str]) -> Path:
 
 
 def asked(phasor: Path, path: Path, *flags: str, lines: list[str] = TEXTS) -> list[dict]:
-    done = subprocess.run(
-        [phasor, "classify", path, "--json", "--quiet", *flags],
-        input="".join(f"{line}\n" for line in lines),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+    done = told(
+        phasor,
+        "classify",
+        path,
+        "--json",
+        "--quiet",
+        *flags,
+        stdin="".join(f"{line}\n" for line in lines),
     )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.splitlines()]
 
 
 def pipeline(folder: Path) -> transformers.Pipeline:
@@ -238,5 +241,4 @@ def test_a_model_without_entailment(tmp_path, phasor):
 
 def test_verify_replays_its_vectors(tmp_path, phasor):
     path = made(tmp_path / "m", "Bart", NAMES)
-    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    told(phasor, "verify", path)

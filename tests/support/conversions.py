@@ -1,0 +1,23 @@
+"""The converter, called as its users call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phasor import convert
+
+
+def convert_to(source: object, out: Path, *flags: object) -> Path:
+    """Converts; gives `out`."""
+    words = (source, "-o", out, "--quiet", *flags)
+    assert convert.main([str(word) for word in words]) == 0
+    return out
+
+
+def refused(source: object, out: Path, capsys, *flags: object) -> str:
+    """The one line of a conversion that stops, and leaves nothing."""
+    words = (source, "-o", out, "--quiet", *flags)
+    assert convert.main([str(word) for word in words]) == 1 and not out.exists()
+    said = capsys.readouterr().err
+    assert said.startswith("convert: ") and said.count("\n") == 1, said
+    return said.rstrip("\n")
