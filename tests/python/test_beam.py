@@ -14,6 +14,7 @@ from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, good, levels
 from phasor.format.file import PhasorFile
 from phasor.reference import beam
 from phasor.reference.forward import Reference
+from texts import ids_text
 
 SCORE = 1e-5
 
@@ -155,7 +156,7 @@ def test_the_program_is_the_float64_search(name):
         got = outputs(
             path,
             "--ids",
-            ",".join(map(str, ids)),
+            ids_text(ids),
             "--beam",
             beams,
             "--n-best",
@@ -182,8 +183,8 @@ def test_lines_and_formats():
     ids = good(
         "run", TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5", "--print-ids", "--quiet"
     ).strip()
-    assert ids == ",".join(
-        map(str, outputs(TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5")[0]["ids"])
+    assert ids == ids_text(
+        outputs(TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5")[0]["ids"]
     )
     lines = good(
         "run", TRANSLATOR, "--beam", "2", "-n", "5", "--quiet", stdin="source5\n\nsource5 source6\n"

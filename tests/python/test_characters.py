@@ -19,6 +19,7 @@ from phasor.format.file import PhasorFile
 from phasor.sources.tokenizer_files import tokenizer_section
 from phasor.tokenizers import characters
 from places import ROOT, program
+from texts import ids_text, write_json
 
 TEXT = "\n !$&',-.3:;?ABCZabcxyz\u00e9\u732b\u2581\U0001f431\t"
 CHARS = sorted(set(TEXT))
@@ -64,7 +65,7 @@ def ids(model: Path, text: str) -> list[int]:
 
 
 def text_of(model: Path, found: list[int]) -> bytes:
-    done = phasor("tokenize", model, "--decode", "--ids", ",".join(map(str, found)))
+    done = phasor("tokenize", model, "--decode", "--ids", ids_text(found))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 
@@ -92,7 +93,7 @@ def test_ids_are_those_of_nanogpt(tmp_path):
 
 def test_names_are_ids_that_no_text_gives(tmp_path):
     table = ["<pad>", "[UNK]", "<|end|>", " ", "a", "<", "?"]
-    (tmp_path / "chars.json").write_text(json.dumps(table))
+    write_json(tmp_path / "chars.json", table)
     model = converted(tmp_path, tmp_path / "chars.json", len(table))
     assert ids(model, "a<pad>")[-6:] == [4, 5, 1, 4, 1, 1]
     assert ids(model, "?b ")[-3:] == [6, 1, 3]

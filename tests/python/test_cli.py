@@ -22,6 +22,7 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from places import ROOT
+from texts import ids_text
 
 PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
 MODELS = ROOT / "tests" / "golden" / "models"
@@ -584,7 +585,7 @@ def test_a_smaller_cache(tmp_path, name, cache, most):
             "run",
             model,
             "--ids",
-            ",".join(map(str, ids)),
+            ids_text(ids),
             "-n",
             "6" if source else "1",
             "--print-ids",
@@ -862,7 +863,7 @@ def test_score_is_the_logits(tmp_path):
         "run",
         LANGUAGE,
         "--ids",
-        ",".join(map(str, ids)),
+        ids_text(ids),
         "-n",
         "1",
         "--print-ids",
@@ -872,7 +873,7 @@ def test_score_is_the_logits(tmp_path):
     x = np.load(logits).astype(np.float64)
     x -= x.max(1, keepdims=True)
     want = sum(x[i, ids[i + 1]] - np.log(np.exp(x[i]).sum()) for i in range(3))
-    got = json.loads(good("score", LANGUAGE, "--ids", ",".join(map(str, ids)), "--json"))
+    got = json.loads(good("score", LANGUAGE, "--ids", ids_text(ids), "--json"))
     assert abs(got["log_probability"] - want) < 1e-9 * abs(want) + 1e-9 and got["tokens"] == 3
     assert abs(got["perplexity"] - np.exp(-want / 3)) < 1e-6 * got["perplexity"]
     assert "log-probability" in good("score", TRANSLATOR, "source5", "--target", "target6 target7")

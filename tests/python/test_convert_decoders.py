@@ -20,6 +20,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
 from phasor.sources.hugging_face import directory as hugging_face
+from texts import write_json
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
 CONFIG = {
@@ -86,10 +87,10 @@ class Directory:
 
     def write(self):
         self.path.mkdir(exist_ok=True)
-        (self.path / "config.json").write_text(json.dumps(self.config))
+        write_json(self.path / "config.json", self.config)
         save_file(self.arrays, self.path / "model.safetensors")
         for name, value in self.more.items():
-            (self.path / name).write_text(json.dumps(value))
+            write_json(self.path / name, value)
         return self.path
 
     def run(self, *more):
@@ -162,7 +163,7 @@ def add_modules(folder):
         {"idx": i, "path": place, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, place) in enumerate((("Transformer", ""), ("Pooling", "1_Pooling")))
     ]
-    (folder / "modules.json").write_text(json.dumps(modules))
+    write_json(folder / "modules.json", modules)
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
 
@@ -380,7 +381,7 @@ def test_a_shard_that_is_missing(llama, capsys):
         {name: llama.arrays[name] for name in names[:half]},
         llama.path / "model-00001-of-00002.safetensors",
     )
-    (llama.path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    write_json(llama.path / "model.safetensors.index.json", {"weight_map": places})
     line = refused(llama.path, llama.output, capsys)
     assert "model-00002-of-00002.safetensors" in line
 
@@ -553,7 +554,7 @@ def test_a_recommendation_that_cannot_be(llama, capsys, name, value):
 def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
     source = llama.write()
     for value in ODD:
-        (source / "generation_config.json").write_text(json.dumps({name: value}))
+        write_json(source / "generation_config.json", {name: value})
         try:
             notes = hugging_face.read(source).model.notes
             assert all(note.isprintable() and len(note) < 700 for note in notes)
@@ -1116,7 +1117,7 @@ class Adapter:
 
     def write(self):
         self.path.mkdir(exist_ok=True)
-        (self.path / "adapter_config.json").write_text(json.dumps(self.config))
+        write_json(self.path / "adapter_config.json", self.config)
         save_file(self.arrays, self.path / "adapter_model.safetensors")
         return self.path
 

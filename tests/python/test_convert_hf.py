@@ -1,8 +1,6 @@
 """Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one
 line with its name; whole or not at all."""
 
-import json
-
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -17,6 +15,7 @@ from phasor.program import run as run_program
 from phasor.reference.forward import Reference
 from phasor.sources.hugging_face import directory as hugging_face
 from places import program
+from texts import write_json
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 11
 CONFIG = {
@@ -117,11 +116,11 @@ class Directory:
 
     def write(self):
         self.path.mkdir(exist_ok=True)
-        (self.path / "config.json").write_text(json.dumps(self.config))
+        write_json(self.path / "config.json", self.config)
         save_file(self.arrays, self.path / "model.safetensors")
         for name, value in self.more.items():
             (self.path / name).parent.mkdir(exist_ok=True)
-            (self.path / name).write_text(json.dumps(value))
+            write_json(self.path / name, value)
         return self.path
 
     def run(self, *more):
@@ -456,7 +455,7 @@ def test_odd_values_are_errors_of_ours(bert, family):
                 "vocab_size": ROWS,
                 **small,
             }
-            (source / "config.json").write_text(json.dumps({**start, name: value}))
+            write_json(source / "config.json", {**start, name: value})
             try:
                 hugging_face.read(source)
             except hf_config.PhasorError as error:
@@ -638,7 +637,7 @@ def test_other_directories(tmp_path, bert, capsys):
     bert.write()
     (bert.path / "config.json").write_text("{")
     assert "config.json: not a JSON object" in refused(bert.path, bert.output, capsys)
-    (bert.path / "config.json").write_text(json.dumps(CONFIG))
+    write_json(bert.path / "config.json", CONFIG)
     (bert.path / "model.safetensors").unlink()
     assert "directory without model.safetensors" in refused(bert.path, bert.output, capsys)
 

@@ -26,6 +26,7 @@ from phasor.sources.find import read_source
 from phasor.sources.hugging_face import around, tokenizer_json
 from phasor.tokenizers.section import read_section
 from places import told
+from texts import write_json
 
 
 def converted(folder: Path, *flags: str) -> Path:
@@ -84,7 +85,7 @@ def test_a_vector_of_a_directory_that_names_the_whole_class(tmp_path, phasor):
         {"idx": i, "name": str(i), "path": at, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, at) in enumerate(kinds)
     ]
-    (folder / "modules.json").write_text(json.dumps(rows))
+    write_json(folder / "modules.json", rows)
     said = {"1_Pooling": {"pooling_mode_mean_tokens": True}}
     said["2_Dense"] = {
         "in_features": 16,
@@ -94,7 +95,7 @@ def test_a_vector_of_a_directory_that_names_the_whole_class(tmp_path, phasor):
     }
     for name, config in said.items():
         (folder / name).mkdir()
-        (folder / name / "config.json").write_text(json.dumps(config))
+        write_json(folder / name / "config.json", config)
     dense = np.random.default_rng(4).normal(0, 0.3, (6, 16)).astype("<f4")
     save_file({"linear.weight": dense}, folder / "2_Dense" / "model.safetensors")
     path = converted(folder, "--phasor", str(phasor))
@@ -902,7 +903,7 @@ def test_the_greatest_length_is_kept_and_the_rest_is_noted(tmp_path, phasor):
         ids = done.stdout.strip().split(",")
         assert len(ids) == most and ids.index("0") == most - 1, (ids, done.stderr)
     said["max_new_tokens"] = 8  # counts more
-    (folder / "generation_config.json").write_text(json.dumps(said))
+    write_json(folder / "generation_config.json", said)
     assert noted(folder)[0]["max_new"] == 8
 
 
@@ -972,7 +973,7 @@ def test_several_ends_and_last_tokens(tmp_path, phasor):
     ]
     path = converted(folder)
     assert tokens(phasor, path, "ab")[-1] == 0
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 0]}))
+    write_json(folder / "generation_config.json", {"eos_token_id": [7, 0]})
     with pytest.raises(PhasorError, match="eos_token: id 0, and eos_token_id of the configuration"):
         read_source(folder)
 

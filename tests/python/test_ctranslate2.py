@@ -21,6 +21,7 @@ from phasor.format.file import SOURCE_TOKENIZER, PhasorFile
 from phasor.tokenizers.section import read_section
 from phasor.tokenizers.sentencepiece import read_model_proto
 from places import DATA, ROOT, program, told
+from texts import read_json, write_json
 
 AREN = DATA / "opennmt-aren"
 
@@ -258,7 +259,7 @@ def test_the_tokenizer_of_the_original(tmp_path, capsys, monkeypatch):
     folder = Model().write(tmp_path / "m", config=tokens)
     original = T.write(tmp_path / "hf", "marian", files)
     for side in WORDS:
-        (folder / f"{side}_vocabulary.json").write_text(json.dumps(texts))
+        write_json(folder / f"{side}_vocabulary.json", texts)
     spm = ("--tokenizer", str(original / "source.spm"))
     assert "give --tokenizer DIRECTORY, that of this model" in said_flag(folder, capsys, *spm)
     language = next(text for text in texts if text.startswith(">>"))
@@ -268,10 +269,10 @@ def test_the_tokenizer_of_the_original(tmp_path, capsys, monkeypatch):
     source = PhasorFile(out).descriptor["source"]
     assert (source["prefix"], source["suffix"]) == ([texts.index(language)], [0])
     swapped = [*texts[:6], texts[7], texts[6], *texts[8:]]
-    (folder / "source_vocabulary.json").write_text(json.dumps(swapped))
+    write_json(folder / "source_vocabulary.json", swapped)
     line = said_flag(folder, capsys, *asked)
     assert f"{original}: not the source vocabulary: id 6 is {texts[6]!r}, and" in line
-    (tmp_path / "words.json").write_text(json.dumps(texts))
+    write_json(tmp_path / "words.json", texts)
     line = said_flag(folder, capsys, "--tokenizer", str(tmp_path / "words.json"))
     assert "words.json: expected a tokenizer.json, or the directory of one" in line
 
@@ -303,7 +304,7 @@ def test_every_truncation(tmp_path):
 def test_names_that_the_package_gives(kind, limit, tmp_path, capsys):
     """Recorded from CTranslate2 4.8.5 with compute_type float32 and four beams. Beyond the best
     output the two searches end by other rules: those that both found have the same scores."""
-    recorded = json.loads((ROOT / "tests/reference/ctranslate2_aren.json").read_text())
+    recorded = read_json(ROOT / "tests/reference/ctranslate2_aren.json")
     folder = AREN / ("aren-transliteration" + "-i8" * kind.startswith("int8"))
     out = tmp_path / "m.phasor"
     flags = [] if kind.endswith("q8r") else ["--type", "f32"]
@@ -335,7 +336,7 @@ def test_a_sentencepiece_model_numbered_by_the_vocabulary(tmp_path):
     model.values["decoder/projection/bias"] = np.zeros(len(words), np.float32)
     folder = model.write(tmp_path / "m")
     for side in ("source", "target"):
-        (folder / f"{side}_vocabulary.json").write_text(json.dumps(words))
+        write_json(folder / f"{side}_vocabulary.json", words)
     file = made(folder, "--tokenizer", str(path))
     found = read_section(file.section(SOURCE_TOKENIZER))["pieces"]
     assert [text.decode() for text, *_ in found[: len(words)]] == words

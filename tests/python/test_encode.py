@@ -15,6 +15,7 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.meta import encode_meta
 from phasor.reference.forward import Reference
+from texts import ids_text
 
 SENTENCE = MODELS / "tiny-modernbert-f32.phasor"  # mean pooling, normalized
 HIDDEN = MODELS / "tiny-relative-key-f32.phasor"  # hidden states only
@@ -22,7 +23,7 @@ MASKED = MODELS / "tiny-bert-f32.phasor"  # mask id 4, two segments
 CLASSIFIER = MODELS / "tiny-classes-f32.phasor"  # three labels, pooled
 LABELER = MODELS / "tiny-alibi-tokens-f32.phasor"  # five classes a token, a sigmoid each
 IDS = [2, 9, 17, 4, 31, 8, 3]
-TEXT = ",".join(map(str, IDS))
+TEXT = ids_text(IDS)
 
 
 def reference(path):
@@ -269,7 +270,7 @@ def test_late_interaction(tmp_path, expansion):
     record = json.loads(good(*words, *texts, "--top", "1", "--json"))
     assert record["text"] == texts[order[0]] and abs(record["score"] - want[order[0]]) < 1e-5
     rows = tmp_path / "rows.npy"  # the vectors themselves
-    good("classify", path, "--ids", ",".join(map(str, asked)), "--quiet", "--logits", rows)
+    good("classify", path, "--ids", ids_text(asked), "--quiet", "--logits", rows)
     found, own = np.load(rows), model.output(model.encode(asked))
     assert found.shape == own.shape and np.abs(found - own).max() < 1e-5 * np.abs(own).max()
 

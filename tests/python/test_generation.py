@@ -14,6 +14,7 @@ from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, levels, ph
 from phasor.format import descriptor as phasor_descriptor
 from places import ROOT, told
 from random_models import lm, write_random
+from texts import ids_text
 
 SHIPPED = ROOT / "models" / "zh-en.phasor"
 
@@ -187,7 +188,7 @@ def test_states(tmp_path):
     more = tmp_path / "more"
     assert ids(
         LANGUAGE, "--load-state", state, "--ids", "9,10", "-n", "6", "--save-state", more
-    ) == ids(LANGUAGE, "--ids", ",".join(map(str, [5, 6, 7, *first, 9, 10])), "-n", "6")
+    ) == ids(LANGUAGE, "--ids", ids_text([5, 6, 7, *first, 9, 10]), "-n", "6")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["more", "state"]
     bad(2, "run", TRANSLATOR, "source5", "--save-state", state, says=["--save-state", "decoder"])
     bad(
@@ -241,10 +242,8 @@ def test_a_context_that_is_full():
     assert "20 tokens" in error and "16" in error and "--context" in error
     long = [3 + i % 9 for i in range(30)]
     assert ids(
-        LANGUAGE, "--ids", ",".join(map(str, long)), "--context", "16", "--keep", "2", "-n", "1"
-    ) == ids(
-        LANGUAGE, "--ids", ",".join(map(str, long[:2] + long[-14:])), "--context", "16", "-n", "1"
-    )
+        LANGUAGE, "--ids", ids_text(long), "--context", "16", "--keep", "2", "-n", "1"
+    ) == ids(LANGUAGE, "--ids", ids_text(long[:2] + long[-14:]), "--context", "16", "-n", "1")
     bad(1, "run", LANGUAGE, "--ids", "5", "--context", "16", "--keep", "15", says=["keep", "15"])
     bad(2, "run", LANGUAGE, "--ids", "5", "--keep", "2", "--logits", "x.npy", says=["--keep"])
 

@@ -14,6 +14,7 @@ from phasor import vectors as phasor_vectors
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.writer import replace_section
 from phasor.reference.forward import Reference
+from texts import ids_text
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "pytorch"
 PRESETS = ("torch-transformer", "separate", "bias-free")
@@ -31,10 +32,6 @@ def call(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess:
     )
     assert done.returncode == status, (done.stdout, done.stderr)
     return done
-
-
-def ids_text(ids) -> str:
-    return ",".join(str(int(i)) for i in ids)
 
 
 def printed(text: str) -> list[int]:

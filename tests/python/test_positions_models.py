@@ -12,11 +12,12 @@ import pytest
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
+from texts import ids_text, read_json
 
 FOLDER = Path(__file__).resolve().parents[2] / "models" / "positions"
 MODELS = sorted(FOLDER.glob("*.phasor"))
-SCORES = json.loads((FOLDER / "scores.json").read_text())
-LOSSES = json.loads((FOLDER / "losses.json").read_text())
+SCORES = read_json(FOLDER / "scores.json")
+LOSSES = read_json(FOLDER / "losses.json")
 LONGEST = 64
 # The two differ by some 3e-8. Where rounding moves an activation of q8 across the border between
 # two integers they can differ by 3e-5: the sentence has none such.
@@ -84,9 +85,7 @@ class TestModel:
     def test_scores_as_the_reference(self, path, phasor):
         want = SCORES["log_probability"][path.stem]
         by_text = json.loads(run(phasor, "score", "--json", path, SCORES["text"]))
-        by_ids = json.loads(
-            run(phasor, "score", "--json", path, "--ids", ",".join(map(str, SCORES["ids"])))
-        )
+        by_ids = json.loads(run(phasor, "score", "--json", path, "--ids", ids_text(SCORES["ids"])))
         assert (
             by_text["log_probability"]
             == by_ids["log_probability"]

@@ -20,6 +20,7 @@ from phasor.sources.find import read_source
 from phasor.sources.hugging_face import configured, tokenizer_json, tokenizer_model
 from phasor.sources.hugging_face import directory as hugging_face
 from phasor.values import settings
+from texts import write_json
 
 _OLD = settings("""
     _num_labels                3
@@ -327,7 +328,7 @@ def test_the_first_token_of_bart(said, own, first, tmp_path):
     alone."""
     folder = T.write(tmp_path / "m", "bart", **said)
     if own is not None:
-        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2, **own}))
+        write_json(folder / "generation_config.json", {"eos_token_id": 2, **own})
     model, _ = read_source(folder)
     assert model.descriptor["target"]["forced_first"] == first
     left = own is not None and first is None
@@ -523,7 +524,7 @@ STACKS = {
 def test_a_published_stack_is_read(name, tmp_path, monkeypatch):
     """Until its weights, of which there are none."""
     monkeypatch.setattr(hugging_face, "_opened", lambda folder: Checkpoint(folder / "none", {}))
-    (tmp_path / "config.json").write_text(json.dumps(STACKS[name]))
+    write_json(tmp_path / "config.json", STACKS[name])
     try:
         model, _ = read_source(tmp_path)
         lines = model.problems()
@@ -562,10 +563,10 @@ def test_a_tokenizer_model_alone(change, beside, line, tmp_path, monkeypatch):
     two ways is refused."""
     monkeypatch.setattr(tokenizer_model, "read_model_proto", lambda data: {**_BPE, **change})
     (tmp_path / "tokenizer.model").write_bytes(b"of the patch")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    (tmp_path / "added_tokens.json").write_text(json.dumps({"<new>": 7}))
+    write_json(tmp_path / "config.json", {"model_type": "llama"})
+    write_json(tmp_path / "added_tokens.json", {"<new>": 7})
     for name, values in beside.items():
-        (tmp_path / name).write_text(json.dumps(values))
+        write_json(tmp_path / name, values)
     if not line:
         _, info = tokenizer_json.build_hf_section(tmp_path / "tokenizer.model")
         assert info["special"] == {"<unk>": 0, "<s>": 1, "</s>": 2} and info["ids"]["<new>"] == 7

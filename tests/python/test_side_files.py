@@ -1,7 +1,6 @@
 """The files beside a model's weights are closed lists: a key that is not in side_files.toml, or has
 a value that changes something, is refused by name, and --ignore-key leaves it out."""
 
-import json
 import re
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from phasor.reference.forward import Reference
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.sentence_transformers import modules
 from places import ROOT, told
+from texts import write_json
 
 STRANGE = "zz_strange_key"
 KINDS = {"Pooling": "1_Pooling", "Dense": "2_Dense", "LayerNorm": "3_LayerNorm"}
@@ -249,7 +249,7 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
     inside = whole[part] if part else whole
     inside = inside[0] if isinstance(inside, list) else inside
     inside[STRANGE] = 3
-    path.write_text(json.dumps(whole))
+    write_json(path, whole)
     output.unlink()
     status, said = run()
     assert status == 1 and not output.exists() and len(said.splitlines()) == 1
@@ -260,7 +260,7 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
     written_by = PhasorFile(output).descriptor["model"]["converter"]
     assert written_by == f"tools/convert.py --ignore-key {file}:{key}"
     inside.pop(STRANGE)
-    path.write_text(json.dumps(whole))
+    write_json(path, whole)
     assert run() == (0, "") and output.read_bytes() == before
 
 
@@ -364,8 +364,8 @@ def test_the_program_prints_what_was_ignored(tmp_path):
 
 def info(folder: Path, config: dict, **more) -> dict:
     folder.mkdir(exist_ok=True)
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer(**more)))
-    (folder / "tokenizer_config.json").write_text(json.dumps({**SETTINGS, **config}))
+    write_json(folder / "tokenizer.json", tokenizer(**more))
+    write_json(folder / "tokenizer_config.json", {**SETTINGS, **config})
     return build_hf_section(folder)[1]
 
 
@@ -567,17 +567,15 @@ def test_an_adapters_own_tokenizer_and_template(tmp_path, capsys):
     words = [str(made.write()), "-o", str(made.output), "--lora", str(adapter)]
     assert convert.main(words) == 0 and "the adapter's" not in capsys.readouterr().err
     plain = {kind: data for kind, data in sections(made.output).items()}
-    (adapter / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    write_json(adapter / "tokenizer_config.json", {"chat_template": TEMPLATE})
     assert convert.main(words) == 0
     said = capsys.readouterr().err
     assert f"the chat template is the adapter's, of {adapter}" in said
     assert "the tokenizer is the adapter's" not in said
     own = tokenizer()
     own["normalizer"]["lowercase"] = True
-    (adapter / "tokenizer.json").write_text(json.dumps(own))
-    (adapter / "tokenizer_config.json").write_text(
-        json.dumps({**SETTINGS, "chat_template": TEMPLATE})
-    )
+    write_json(adapter / "tokenizer.json", own)
+    write_json(adapter / "tokenizer_config.json", {**SETTINGS, "chat_template": TEMPLATE})
     assert convert.main(words) == 0
     assert f"the tokenizer is the adapter's, of {adapter}" in capsys.readouterr().err
     theirs = sections(made.output)

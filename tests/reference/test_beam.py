@@ -34,6 +34,7 @@ from phasor.format import tensors as R
 from places import DATA, told
 from random_models import write_random
 from sample import part
+from texts import ids_text, read_json
 
 SCORE = 1e-5
 OPTIONS = [
@@ -306,7 +307,7 @@ def ours(
         "--json",
         "--quiet",
         *flags,
-        stdin="".join(",".join(map(str, ids)) + "\n" for ids in lists),
+        stdin="".join(ids_text(ids) + "\n" for ids in lists),
         timeout=300,
     )
     lines = [json.loads(line)["outputs"] for line in done.splitlines()]
@@ -431,7 +432,7 @@ def with_rules(
             often = sorted(seen, key=lambda w: (-seen[w], w))
             words = [w for n in (1, 2, 3) for w in [w for w in often if len(w) == n][:4:3]]
             given = dict(bad_words_ids=[list(w) for w in words])
-            asked = [x for w in words for x in ("--bad-words", ",".join(map(str, w)))]
+            asked = [x for w in words for x in ("--bad-words", ids_text(w))]
         more |= given
         flags += asked
     return more, flags
@@ -524,7 +525,7 @@ def test_a_bart_that_spells_sounds(phasor, tmp_path):
         pytest.skip(f"the model is not here: {folder}")
     from safetensors.torch import load_file
 
-    config = json.loads((folder / "us_bart_config.json").read_text())
+    config = read_json(folder / "us_bart_config.json")
     letters = config["grapheme_chars"]
     model = BartForConditionalGeneration(
         BartConfig(
@@ -544,7 +545,7 @@ def test_a_bart_that_spells_sounds(phasor, tmp_path):
     write_random(tmp_path / "m.phasor", described(model), weights=weights_of(model))
     words = [
         w
-        for w in json.loads((folder / "us_gold.json").read_text())
+        for w in read_json(folder / "us_gold.json")
         if w.isalpha() and all(c in letters for c in w)
     ]
     lists = [
@@ -566,7 +567,7 @@ def test_a_published_gpt2(phasor, tmp_path):
     convert_to(folder, tmp_path / "m.phasor")
     model = GPT2LMHeadModel.from_pretrained(folder).eval()
     model.generation_config = transformers.GenerationConfig(eos_token_id=51, pad_token_id=52)
-    words = json.loads((folder / "token_mappings.json").read_text())["token2id"]
+    words = read_json(folder / "token_mappings.json")["token2id"]
     kinds = [
         [i for word, i in words.items() if word.startswith(part)]
         for part in (

@@ -13,6 +13,7 @@ import chat_model
 from conversions import convert_to
 from phasor.chat.template import compile_template
 from phasor.sources.hugging_face.template import find_template
+from texts import ids_text
 
 CHATS = ("chatml", "llama2", "llama3.1", "mistral-v3", "qwen3", "gemma3", "zephyr", "deepseek-r1")
 
@@ -86,13 +87,13 @@ def test_ids_and_answers(phasor, tmp_path, name):
                 "run",
                 model,
                 "--ids",
-                ",".join(map(str, ids)),
+                ids_text(ids),
                 "--print-ids",
                 "-n",
                 "9",
                 "--quiet",
                 "--end",
-                ",".join(map(str, ends(tokenizer))),
+                ids_text(ends(tokenizer)),
             ],
             stdout=subprocess.PIPE,
             timeout=120,

@@ -3,7 +3,6 @@ division by the length. Where sentence-transformers is installed, beside it too,
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import told
+from texts import ids_text, write_json
 
 TOLERANCE = 1e-5
 VOCABULARY, WIDTH, LONGEST = 71, 24, 40
@@ -139,7 +139,7 @@ class Embedder:
 
     def _put(self, name: str, value: object) -> None:
         (self.folder / name).parent.mkdir(exist_ok=True)
-        (self.folder / name).write_text(json.dumps(value))
+        write_json(self.folder / name, value)
 
     def vector(self, ids: list[int]) -> np.ndarray:
         with torch.no_grad():
@@ -190,7 +190,7 @@ def test_the_vectors(embedder, phasor, tmp_path):
         theirs = embedder.vector(ids)
         ours = reference.output(reference.encode(np.array(ids)))
         assert relative(ours.reshape(theirs.shape), theirs) < TOLERANCE
-        words = ["embed", embedder.path, "--ids", ",".join(map(str, ids)), "--quiet", "--npy"]
+        words = ["embed", embedder.path, "--ids", ids_text(ids), "--quiet", "--npy"]
         told(phasor, *words, tmp_path / "v.npy")
         assert relative(np.load(tmp_path / "v.npy").reshape(theirs.shape), theirs) < TOLERANCE
 

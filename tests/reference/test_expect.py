@@ -20,6 +20,7 @@ from phasor.expect import AUTHOR
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32
 from phasor.sources.find import read_source
+from texts import read_json, write_json
 
 WIDTH = 16
 
@@ -167,7 +168,7 @@ def directory(folder: Path, name: str, **more: object) -> torch.nn.Module:
 
 def change(folder: Path, **fields: object) -> None:
     where = folder / "m" / "config.json"
-    where.write_text(json.dumps({**json.loads(where.read_text()), **fields}))
+    where.write_text(json.dumps({**read_json(where), **fields}))
 
 
 def expected(folder: Path, capsys, **arrays: torch.Tensor | np.ndarray) -> str:
@@ -212,13 +213,12 @@ def test_vectors_whose_positions_see_all(tmp_path, capsys):
     config.json there is no file."""
     model = directory(tmp_path, "Qwen2Model", num_key_value_heads=2)
     modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
-    (tmp_path / "m" / "modules.json").write_text(
-        json.dumps(
-            [
-                {"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
-                for i, (kind, path) in enumerate(modules)
-            ]
-        )
+    write_json(
+        tmp_path / "m" / "modules.json",
+        [
+            {"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (kind, path) in enumerate(modules)
+        ],
     )
     (tmp_path / "m" / "1_Pooling").mkdir()
     (tmp_path / "m" / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')

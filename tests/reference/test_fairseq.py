@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import io
-import json
 import random
 import re
 from pathlib import Path
@@ -19,6 +18,7 @@ from test_tokenizer_hf import golden, make_hf, random_texts
 from phasor.sources.fairseq import dictionary as fairseq
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.models.word_bpe import from_dictionary
+from texts import write_json
 
 transformers = pytest.importorskip("transformers")
 
@@ -85,13 +85,13 @@ def write_small(folder: Path, merges: list[tuple[str, str]], texts: list[str], l
     files = [folder / "vocab.json", folder / "merges.txt"]
     files[1].write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
     special = ["__null__", "__start__", "__end__", "__unk__"]
-    files[0].write_text(json.dumps({text: i for i, text in enumerate(special)}))
+    write_json(files[0], {text: i for i, text in enumerate(special)})
     before = transformers.BlenderbotSmallTokenizer(*map(str, files))
     counts = collections.Counter(token for text in texts for token in before._tokenize(text))
     kept = [token for token, n in counts.most_common() if n >= least and token != "@@"]
     kept[5:5] = special
     kept += [text for text in ("σ@@", "σ", "ς", "__newln__", "Up") if text not in kept]
-    files[0].write_text(json.dumps({text: i for i, text in enumerate(kept)}))
+    write_json(files[0], {text: i for i, text in enumerate(kept)})
     return transformers.BlenderbotSmallTokenizer(*map(str, files))
 
 

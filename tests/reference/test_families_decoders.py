@@ -34,6 +34,7 @@ from phasor.format.layout import F32, type_code
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import PROGRAM
+from texts import ids_text, write_json
 
 TOLERANCE = 2e-6  # of the reference; some scales are rounded to float32 in the file
 PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
@@ -587,7 +588,7 @@ class Pair:
                 "run",
                 self.path,
                 "--ids",
-                ",".join(map(str, self.ids)),
+                ids_text(self.ids),
                 "-n",
                 str(NEW),
                 "--context",
@@ -789,7 +790,6 @@ def test_merges_of_a_gpt2(tmp_path, phasor):
 
 def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
     """tokenizer.model alone: <s> goes before a text unless tokenizer_config.json says no."""
-    import json
 
     import sentencepiece
 
@@ -813,8 +813,9 @@ def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
     )
     theirs = transformers.LlamaTokenizer(str(tmp_path / "tokenizer.model"))
     for add in (True, False):
-        (tmp_path / "tokenizer_config.json").write_text(
-            json.dumps({"tokenizer_class": "LlamaTokenizer", "add_bos_token": add})
+        write_json(
+            tmp_path / "tokenizer_config.json",
+            {"tokenizer_class": "LlamaTokenizer", "add_bos_token": add},
         )
         convert_to(tmp_path, tmp_path / "m.phasor")
         assert all(
@@ -860,7 +861,7 @@ def test_a_scaling_is_fixed_for_a_length(model, config, context, most, tmp_path,
         want = copy.deepcopy(pair.model).double()(torch.from_numpy(ids)[None]).logits[0].numpy()
     assert share(pair.reference.decode(ids).logits, want) < TOLERANCE
     for more, status in ((1, 0), (2, 1)):  # what follows the last token is not computed
-        given = ",".join(map(str, [*ids, *ids[:more]]))
+        given = ids_text([*ids, *ids[:more]])
         done = subprocess.run(
             [phasor, "score", pair.path, "--ids", given],
             stdout=subprocess.DEVNULL,

@@ -14,7 +14,6 @@ table.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import torch
 import transformers
 from family_table import Table
@@ -38,6 +36,7 @@ from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import PROGRAM
+from texts import ids_text, write_json
 
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
@@ -364,7 +363,7 @@ class Torch:
         self._randomize(model)
         weights = {n: p.detach().clone() for n, p in model.named_parameters()}
         save_file(weights, self.inner / "model.safetensors")
-        (self.inner / "config.json").write_text(json.dumps(self.case.config))
+        write_json(self.inner / "config.json", self.case.config)
         return model
 
     def _write_modules(self, folder: Path) -> None:
@@ -391,32 +390,30 @@ class Torch:
                 "Tanh": "torch.nn.modules.activation.Tanh",
                 "Identity": "torch.nn.modules.linear.Identity",
             }[activation]
-            (folder / "2_Dense" / "config.json").write_text(
-                json.dumps(
-                    {
-                        "in_features": width,
-                        "out_features": rows,
-                        "bias": True,
-                        "activation_function": full,
-                    }
-                )
+            write_json(
+                folder / "2_Dense" / "config.json",
+                {
+                    "in_features": width,
+                    "out_features": rows,
+                    "bias": True,
+                    "activation_function": full,
+                },
             )
             modules.append(("Dense", "2_Dense"))
             self.dense.double()
         if m.get("normalize"):
             modules.append(("Normalize", f"{len(modules)}_Normalize"))
-        (folder / "modules.json").write_text(
-            json.dumps(
-                [
-                    {
-                        "idx": i,
-                        "name": str(i),
-                        "path": path,
-                        "type": f"sentence_transformers.models.{kind}",
-                    }
-                    for i, (kind, path) in enumerate(modules)
-                ]
-            )
+        write_json(
+            folder / "modules.json",
+            [
+                {
+                    "idx": i,
+                    "name": str(i),
+                    "path": path,
+                    "type": f"sentence_transformers.models.{kind}",
+                }
+                for i, (kind, path) in enumerate(modules)
+            ],
         )
         (folder / "1_Pooling").mkdir()
         modes = {
@@ -430,8 +427,9 @@ class Torch:
                 "lasttoken",
             )
         }
-        (folder / "1_Pooling" / "config.json").write_text(
-            json.dumps({"word_embedding_dimension": width, **modes, "include_prompt": True})
+        write_json(
+            folder / "1_Pooling" / "config.json",
+            {"word_embedding_dimension": width, **modes, "include_prompt": True},
         )
 
     def run(
@@ -581,9 +579,9 @@ class Pair:
         kind = self.reference.d["output"]["output"]
         common = [
             "--ids",
-            ",".join(map(str, ids)),
+            ids_text(ids),
             "--quiet",
-            *(["--segments", ",".join(map(str, segments))] if segments is not None else []),
+            *(["--segments", ids_text(segments)] if segments is not None else []),
         ]
 
         def run(command: str, *more: str) -> None:

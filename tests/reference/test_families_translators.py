@@ -39,6 +39,7 @@ from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import DATA, PROGRAM, need_newer
 from sample import parameters
+from texts import ids_text, read_json, write_json
 
 TOLERANCE, PROGRAM_TOLERANCE, SCORE = 1e-6, 1e-5, 1e-4
 VOCABULARY, LONGEST, NEW, BEAMS = 71, 31, 18, 4
@@ -418,7 +419,7 @@ def run(
     count = [] if "-n" in flags or new is None else ["-n", str(new)]
     done = subprocess.run(
         [program, "run", path, "--ids", "-", "--json", "--quiet", *count, *map(str, flags)],
-        input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
+        input="".join(ids_text(ids) + "\n" for ids in lists),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -600,7 +601,7 @@ def test_what_the_newer_version_generates(case, newer, tmp_path, phasor):
     pair = Pair(case, tmp_path)
     made = newer / f"made{CASES.index(case)}"
     convert_to(made, pair.path)
-    greedy, beams = json.loads(made.with_suffix(".json").read_text())
+    greedy, beams = read_json(made.with_suffix(".json"))
     outputs, same, _ = pair.greedy(phasor, greedy)
     assert same == outputs
     hypotheses, same = pair.beams(phasor, beams)
@@ -667,13 +668,13 @@ def test_a_published_bart_spells_sounds(tmp_path, phasor):
     folder = DATA / "bart-g2p"
     if not folder.is_dir():
         pytest.skip(f"no {folder}")
-    config = json.loads((folder / "us_bart_config.json").read_text())
+    config = read_json(folder / "us_bart_config.json")
     letters, sounds = config.pop("grapheme_chars"), config.pop("phoneme_chars")
     source = tmp_path / "source"
     source.mkdir()
-    (source / "config.json").write_text(json.dumps(config))
+    write_json(source / "config.json", config)
     (source / "model.safetensors").write_bytes((folder / "us_bart.safetensors").read_bytes())
-    gold = json.loads((folder / "us_gold.json").read_text())
+    gold = read_json(folder / "us_gold.json")
     known = [w for w in sorted(gold) if set(w) <= set(letters[4:]) and 1 < len(w) < 20]
     chosen = known[:: len(known) // WORDS][:WORDS]
     lists = [[1, *(letters.index(c, 4) for c in word), 2] for word in chosen]
@@ -711,8 +712,8 @@ def test_a_published_bart_spells_sounds(tmp_path, phasor):
 def changed(folder: Path, **fields: object) -> Path:
     """A saved model whose config.json says something else."""
     randomized(CASES[0]).save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **fields}))
+    config = read_json(folder / "config.json")
+    write_json(folder / "config.json", {**config, **fields})
     return folder
 
 
@@ -765,7 +766,7 @@ def write() -> None:
             about = job(case, out / "older", out / "newer")
             save_newer(out, [{**about, "sources": pair.sources, "new": NEW, "beams": BEAMS}])
             logits = f"{pair.reference():.0e} | {pair.program(phasor):.0e}"
-            again = json.loads((out / "newer.json").read_text())
+            again = read_json(out / "newer.json")
             outputs, same, tokens = pair.greedy(phasor, pair.theirs())
             hypotheses, alike = pair.beams(phasor, pair.theirs(BEAMS))
             convert_to(out / "newer", pair.path)

@@ -10,7 +10,6 @@ configuration the two files are the same, byte for byte.
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +29,7 @@ from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import need_newer
 from sample import parameters
+from texts import ids_text, read_json, write_json
 
 TOLERANCE = 1e-5
 IDS = np.random.default_rng(7).integers(4, 60, 20).tolist()
@@ -478,12 +478,12 @@ def test_a_configuration_that_only_the_newer_version_writes(saved, name):
 def test_greedy_tokens_of_what_only_the_newer_version_has(saved, phasor, name):
     """The program's beside those of the library's generate, past windows and ends."""
     folder = Saved.of(saved.only, name)
-    theirs = json.loads(Path(f"{folder}.json").read_text())
+    theirs = read_json(Path(f"{folder}.json"))
     path = folder.with_suffix(".greedy.phasor")
     model, _ = read_source(folder)
     model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
     convert.convert(model, path, F32, {}, None, quiet=True)
-    words = [phasor, "run", path, "--ids", ",".join(map(str, IDS)), "-n", str(NEW)]
+    words = [phasor, "run", path, "--ids", ids_text(IDS), "-n", str(NEW)]
     words += ["--context", str(len(IDS) + NEW), "--print-ids", "--quiet"]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=120)
     assert len(theirs) == NEW and len(set(theirs)) > 1
@@ -493,7 +493,7 @@ def test_greedy_tokens_of_what_only_the_newer_version_has(saved, phasor, name):
 def test_nothing_of_a_table_is_passed_over(saved):
     """Fields of rope_parameters, changed one at a time, make another file or a refusal."""
     folder = Saved.of(saved.newer, "GPTNeoXForCausalLM")
-    values = json.loads((folder / "config.json").read_text())
+    values = read_json(folder / "config.json")
     whole = converted(folder).read_bytes()
     try:
         for name, other in (
@@ -503,14 +503,13 @@ def test_nothing_of_a_table_is_passed_over(saved):
             ("factor", 2.0),
             ("new", 1),
         ):
-            (folder / "config.json").write_text(
-                json.dumps(
-                    {**values, "rope_parameters": {**values["rope_parameters"], name: other}}
-                )
+            write_json(
+                folder / "config.json",
+                {**values, "rope_parameters": {**values["rope_parameters"], name: other}},
             )
             try:
                 assert converted(folder).read_bytes() != whole, name
             except PhasorError as error:
                 assert name in str(error) or "dynamic" in str(error)
     finally:
-        (folder / "config.json").write_text(json.dumps(values))
+        write_json(folder / "config.json", values)

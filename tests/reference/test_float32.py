@@ -11,6 +11,7 @@ from conversions import convert_to
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from presets import Config, write_checkpoint
+from texts import ids_text
 
 CONFIGS = [
     Config("torch-transformer"),
@@ -54,10 +55,6 @@ CONFIGS = [
     Config("bias-free", width=100, heads=5, hidden=64),
 ]
 TIE = 1e-4  # of the range: nearer candidates may change places
-
-
-def ids_text(ids) -> str:
-    return ",".join(str(int(i)) for i in ids)
 
 
 def run(phasor, *arguments: str) -> str:

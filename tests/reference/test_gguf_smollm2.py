@@ -29,6 +29,7 @@ from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.sources.gguf.container import GGUF  # noqa: E402
 from phasor.sources.gguf.source import find_template  # noqa: E402
 from places import DATA, told
+from texts import ids_text
 
 EXCERPT = 192  # tokens
 WIKITEXT = DATA / "wikitext2" / "wiki.test.raw"
@@ -124,7 +125,7 @@ def logits(
         "run",
         converted,
         "--ids",
-        ",".join(map(str, ids)),
+        ids_text(ids),
         "--logits",
         out,
         "-n",
@@ -154,7 +155,7 @@ def test_greedy_tokens_are_llama_cpps(
         "run",
         converted,
         "--ids",
-        ",".join(map(str, start)),
+        ids_text(start),
         "-n",
         new,
         "--print-ids",

@@ -18,6 +18,7 @@ from test_spans import WORDS, _bytes, _wordpiece, _wordpiece_pad_1
 from conversions import convert_to, refused
 from places import told
 from sample import parameters
+from texts import read_json, write_json
 
 TOLERANCE = 2e-5
 INPUTS, POSITIONS = 200, 40
@@ -161,10 +162,10 @@ def made(case: Case, folder: Path) -> None:
     net.save_pretrained(folder)
     case.words(folder)
     where = folder / "tokenizer_config.json"
-    said = {**json.loads(where.read_text()), "model_max_length": POSITIONS}
+    said = {**read_json(where), "model_max_length": POSITIONS}
     if not getattr(net.config, "type_vocab_size", 0):
         said["model_input_names"] = ["input_ids", "attention_mask"]
-    where.write_text(json.dumps(said))
+    write_json(where, said)
     if not case.modules:
         return
     types = "sentence_transformers.models."
@@ -174,19 +175,19 @@ def made(case: Case, folder: Path) -> None:
         rows.append({"idx": i, "name": str(i), "path": path, "type": types + name})
         if path:
             (folder / path).mkdir()
-            (folder / path / "config.json").write_text(json.dumps(fields))
+            write_json(folder / path / "config.json", fields)
         if name == "Dense":
             dense = {"linear.weight": torch.randn(24, 24), "linear.bias": torch.randn(24)}
             torch.save(dense, folder / path / "pytorch_model.bin")
-    (folder / "modules.json").write_text(json.dumps(rows))
+    write_json(folder / "modules.json", rows)
     task = {"max_seq_length": POSITIONS}
     if case.kind == "cross":
         task |= {"transformer_task": "sequence-classification", "module_output_name": "scores"}
         task |= {"modality_config": {"text": {"method": "forward", "method_output_name": "logits"}}}
-    (folder / "sentence_bert_config.json").write_text(json.dumps(task))
+    write_json(folder / "sentence_bert_config.json", task)
     if case.kind == "cross":
         fields = {"model_type": "CrossEncoder", **case.modules[0][1]}
-        (folder / "config_sentence_transformers.json").write_text(json.dumps(fields))
+        write_json(folder / "config_sentence_transformers.json", fields)
 
 
 def inputs(pairs: bool) -> list[list[str]]:

@@ -17,6 +17,7 @@ from test_spans import WORDS
 
 from conversions import convert_to, refused
 from phasor.format.file import PhasorFile
+from texts import read_json, write_json
 
 TOLERANCE = 1e-5
 WIDTH, VECTOR, POSITIONS = 24, 16, 64
@@ -68,7 +69,7 @@ def _tokenizer(folder, added=()):
 
 def _write(folder, name, values):
     (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(values))
+    write_json(folder / name, values)
 
 
 class Saved:
@@ -160,7 +161,7 @@ class PyLate(Saved):
         names = [given[f"{of}_prefix"] for of in ("query", "document")]
         self.tokens = _tokenizer(self.folder, filter(None, names))
         if self.kind != "bert":
-            config = json.loads((self.folder / "tokenizer_config.json").read_text())
+            config = read_json(self.folder / "tokenizer_config.json")
             config["tokenizer_class"] = "PreTrainedTokenizerFast"
             _write(self.folder, "tokenizer_config.json", config)
         self.markers = tuple(self.tokens.convert_tokens_to_ids(n) if n else None for n in names)
@@ -265,7 +266,7 @@ def test_what_is_not_built(tmp_path, capsys):
     ):
         path = folder.folder / name
         before = path.read_text()
-        path.write_text(json.dumps({**json.loads(before), **change}))
+        write_json(path, {**json.loads(before), **change})
         assert line in refused(folder.folder, tmp_path / "o.phasor", capsys)
         path.write_text(before)
     line = refused(saved.folder, tmp_path / "o.phasor", capsys, "--tokenizer", "none")

@@ -23,6 +23,7 @@ from phasor.format.layout import F32, PhasorError
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from phasor.sources.tokenizer_files import NONE
+from texts import read_json, write_json
 
 peft = pytest.importorskip("peft")
 
@@ -246,7 +247,7 @@ def test_a_base_matrix_that_is_two(tmp_path):
     with pytest.raises(PhasorError, match="differ, and are one matrix of the base"):
         read_source(tmp_path / "base", [NONE], lora=tmp_path / "adapter")
     config = tmp_path / "adapter" / "adapter_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "modules_to_save": "x"}))
+    config.write_text(json.dumps({**read_json(config), "modules_to_save": "x"}))
     with pytest.raises(PhasorError, match="modules_to_save"):
         read_source(tmp_path / "base", [NONE], lora=tmp_path / "adapter")
 
@@ -290,10 +291,10 @@ def test_an_adapter_of_a_directory_of_sentence_transformers(tmp_path):
         {"idx": i, "name": str(i), "path": path, "type": kind + name}
         for i, (path, name) in enumerate(modules)
     ]
-    (tmp_path / "base" / "modules.json").write_text(json.dumps(rows))
+    write_json(tmp_path / "base" / "modules.json", rows)
     (tmp_path / "base" / "1_Pooling").mkdir()
     pooling = {"word_embedding_dimension": 24, "pooling_mode_mean_tokens": True}
-    (tmp_path / "base" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    write_json(tmp_path / "base" / "1_Pooling" / "config.json", pooling)
     model, _ = read_source(tmp_path / "base", lora=tmp_path / "adapter")
     convert(model, tmp_path / "m.phasor", F32, {}, None, quiet=True)
     theirs = np.array(adapted(job(case, tmp_path))).mean(0)

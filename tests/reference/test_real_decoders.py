@@ -4,7 +4,6 @@ not."""
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import transformers
 from conversions import convert_to
 from phasor.format.file import PhasorFile
 from places import told
+from texts import ids_text, read_json
 
 CAPP = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2-capp"
 PROMPTS, NEW = 200, 24
@@ -26,7 +26,7 @@ PARTS = ("geometry_", "holes_", "external_threads_", "surface_finish_", "toleran
 def words() -> dict[str, int]:
     if not CAPP.is_dir():
         pytest.skip(f"the model is not here: {CAPP}")
-    return json.loads((CAPP / "token_mappings.json").read_text())["token2id"]
+    return read_json(CAPP / "token_mappings.json")["token2id"]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_greedy_tokens_of_200_prompts(converted, prompts, words, phasor):
                 "run",
                 converted,
                 "--ids",
-                ",".join(map(str, prompt)),
+                ids_text(prompt),
                 "-n",
                 str(NEW),
                 "--print-ids",
@@ -103,4 +103,4 @@ def test_a_prompt_in_words(converted, prompts, words, phasor):
             phasor, "run", converted, *what, "-n", NEW, "--print-ids", "--quiet", timeout=60
         )
 
-    assert run(prompt) == run("--ids", ",".join(map(str, prompts[0])))
+    assert run(prompt) == run("--ids", ids_text(prompts[0]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -22,6 +21,7 @@ from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
 from places import DATA, told
 from sample import part
+from texts import ids_text, read_json
 
 ALBERT = DATA / "albert-rxn"
 SMILES = re.compile(r"\[[^\]]+\]|Br|Cl|%[0-9]{2}|>>|.")
@@ -149,7 +149,7 @@ def test_masked_tokens(albert, albert_torch, reactions, tmp_path, phasor):
             "--pooling",
             "mean",
             "--ids",
-            ",".join(map(str, masked)),
+            ids_text(masked),
             "--hidden",
         )
         exact = np.stack(reference.encode(masked).residuals)
@@ -257,7 +257,7 @@ def test_pairs_and_truncation(minilm, tmp_path, phasor):
                 file,
                 "--quiet",
                 "--ids",
-                ",".join(map(str, want.ids)),
+                ids_text(want.ids),
                 "--segments",
                 ",".join(map(str, want.type_ids)),
             ],
@@ -271,7 +271,7 @@ def test_a_long_text_is_cut_where_its_makers_cut_it(minilm, tmp_path, phasor):
     """all-MiniLM-L6-v2 has 512 positions and takes 256 ids of a text."""
     import tokenizers
 
-    said = json.loads((minilm / "sentence_bert_config.json").read_text())["max_seq_length"]
+    said = read_json(minilm / "sentence_bert_config.json")["max_seq_length"]
     file = converted(minilm, tmp_path / "minilm.phasor")
     assert PhasorFile(file).descriptor["source"]["longest_text"] == said == 256
     shown = told(phasor, "inspect", file)

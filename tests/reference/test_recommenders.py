@@ -13,6 +13,7 @@ from conversions import convert_to, refused
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from places import told
+from texts import ids_text
 
 ITEMS, LONGEST, WIDTH, HEADS, LAYERS = 41, 15, 18, 3, 2
 BEST = 5
@@ -200,7 +201,7 @@ def test_sasrec(place, tmp_path, phasor):
         assert same(model.decode(ids).logits, want)
     ids = drawn(LONGEST - 1)
     best = np.argsort(-logits_of(module, ids)[-1, 1:])[:BEST] + 1
-    given = ",".join(map(str, ids))
+    given = ids_text(ids)
     said_ids = said(
         *(phasor, "run", tmp_path / "m.phasor", "--ids", given, "-n", 1, "--print-ids"),
         *("--suppress", 0, "--beam", BEST, "--n-best", BEST, "--quiet"),
@@ -216,7 +217,7 @@ def test_bert4rec(tmp_path, phasor):
         assert same(model.output(model.encode(ids)), logits_of(module, ids))
     ids = np.append(drawn(9), ITEMS - 1)
     best = np.argsort(-logits_of(module, ids)[-1])[:BEST]
-    lines = said(phasor, "fill", tmp_path / "m.phasor", "--ids", ",".join(map(str, ids)))
+    lines = said(phasor, "fill", tmp_path / "m.phasor", "--ids", ids_text(ids))
     assert [int(line.split("\t")[1]) for line in lines.split("\n\n")[0].splitlines()] == list(best)
 
 

@@ -27,6 +27,7 @@ from transformers import (
 from conversions import convert_to
 from places import ROOT, told
 from random_models import lm, write_random
+from texts import ids_text
 
 V, PROMPT = 1000, 30
 END = [2, 17]
@@ -306,7 +307,7 @@ def test_greedy_outputs_are_transformers(phasor, llama, options):
                     "run",
                     path,
                     "--ids",
-                    ",".join(map(str, ids)),
+                    ids_text(ids),
                     "-n",
                     "40",
                     "--print-ids",
@@ -346,7 +347,7 @@ def test_perplexity_is_that_of_the_usual_loop(phasor, llama):
                 "score",
                 path,
                 "--ids",
-                ",".join(map(str, ids[0].tolist())),
+                ids_text(ids[0].tolist()),
                 "--context",
                 str(window),
                 "--stride",

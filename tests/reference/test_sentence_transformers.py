@@ -18,6 +18,7 @@ from phasor import convert
 from phasor.errors import PhasorError
 from phasor.sources.find import read_source
 from places import told
+from texts import read_json, write_json
 
 library = pytest.importorskip("sentence_transformers")
 M = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
@@ -122,11 +123,11 @@ def test_sparse_vectors(tmp_path, phasor):
         assert done.returncode == 1 and line in done.stderr
     pooling = tmp_path / "saved" / "1_SpladePooling" / "config.json"
     for name, value in (("pooling_strategy", "sum"), ("activation_function", "log1p_relu")):
-        before = json.loads(pooling.read_text())
-        pooling.write_text(json.dumps({**before, name: value}))
+        before = read_json(pooling)
+        write_json(pooling, {**before, name: value})
         with pytest.raises(PhasorError, match=name):
             read_source(tmp_path / "saved")
-        pooling.write_text(json.dumps(before))
+        write_json(pooling, before)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -187,7 +188,7 @@ def test_what_is_not_built(tmp_path, capsys):
         (transformer, "modality_config", {"text": {"method": "x"}}, "modality_config.text.method"),
     ):
         before = where.read_text()
-        where.write_text(json.dumps({**json.loads(before), name: value}))
+        write_json(where, {**json.loads(before), name: value})
         said = convert.main([str(tmp_path / "saved"), "-o", str(tmp_path / "o.phasor")])
         assert said == 1 and line in capsys.readouterr().err
         where.write_text(before)

@@ -18,6 +18,7 @@ import transformers
 
 from conversions import convert_to
 from places import run_newer
+from texts import read_json, write_json
 
 # Arguments that a tokenizer is made with, and that no file has.
 NO_KEYS = {"vocab", "merges", "_spm_precompiled_charsmap"}
@@ -167,19 +168,19 @@ def test_lower_case(tmp_path, phasor, lowers):
 
     folder = Path(base(transformers.BertModel, tmp_path / "b"))
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        values = json.loads((folder / name).read_text())
+        values = read_json(folder / name)
         if name == "tokenizer.json":
             values["normalizer"]["lowercase"] = lowers
         else:
             values["do_lower_case"] = lowers
-        (folder / name).write_text(json.dumps(values))
+        write_json(folder / name, values)
     modules = [M.Transformer(str(folder), max_seq_length=17), M.Pooling(24, "cls")]
     model = library.SentenceTransformer(modules=modules, device="cpu")
     model.save_pretrained(str(tmp_path / "saved"))
     lines = ["People LIVE in a Town.", "Bread is made of FLOUR", "É Ünder 猫 İ"]
     plain = model.encode(lines)
     config = {"max_seq_length": 17, "do_lower_case": True}
-    (tmp_path / "saved/sentence_bert_config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "saved/sentence_bert_config.json", config)
     theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(lines)
     assert near(plain, theirs) == lowers
     path = saved(tmp_path, tmp_path / "saved")
@@ -202,7 +203,7 @@ def test_segments_of_pairs(tmp_path, phasor, change):
     folder = base(transformers.BertForSequenceClassification, tmp_path / "b", num_labels=1)
     library.CrossEncoder(folder, device="cpu").save_pretrained(str(tmp_path / "saved"))
     path = tmp_path / "saved/tokenizer_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path.write_text(json.dumps({**read_json(path), **change}))
     texts = ["people live in a town", "bread is made of flour"]
     pairs = [("how many people", text) for text in texts]
     theirs = library.CrossEncoder(str(tmp_path / "saved"), device="cpu").predict(pairs)

@@ -19,6 +19,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
+from texts import read_json
 
 TOLERANCE = 1e-5
 WORDS = (
@@ -270,7 +271,7 @@ def test_multiple_choice(tmp_path, phasor, name, more):
 def test_a_summary_that_is_not_built(tmp_path, name, value):
     made("Electra", "ForMultipleChoice", tmp_path)
     where = tmp_path / "m" / "config.json"
-    where.write_text(json.dumps({**json.loads(where.read_text()), name: value}))
+    where.write_text(json.dumps({**read_json(where), name: value}))
     with pytest.raises(PhasorError, match=f"config.json: {name}: "):
         read_source(tmp_path / "m")
 

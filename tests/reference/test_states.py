@@ -5,7 +5,6 @@ logits and greedy tokens of small random models."""
 from __future__ import annotations
 
 import copy
-import json
 import subprocess
 import warnings
 from pathlib import Path
@@ -22,6 +21,7 @@ from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
 from phasor.sources.find import read_source
 from places import run_newer, told
+from texts import ids_text, read_json, write_json
 
 TOLERANCE, NEW, WIDTH, ROWS = 1e-5, 12, 32, 71
 _SIZES = {
@@ -245,7 +245,7 @@ def test_ids_of_a_source_are_rows_of_the_decoders_embedding(single, tmp_path, ph
     np.save(tmp_path / "states.npy", table[ids])
     given = ["--embeddings", tmp_path / "states.npy"]
     theirs = run(phasor, path, tmp_path / "a.npy", *given)
-    assert run(phasor, path, tmp_path / "b.npy", "--ids", ",".join(map(str, ids))) == theirs
+    assert run(phasor, path, tmp_path / "b.npy", "--ids", ids_text(ids)) == theirs
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
 
 
@@ -277,8 +277,8 @@ def test_a_decoder_alone_that_the_newer_version_saved(single, tmp_path):
 )
 def test_what_is_no_such_decoder(change, line, tmp_path):
     alone("GPT2LMHeadModel", tmp_path)
-    values = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
+    values = read_json(tmp_path / "config.json")
+    write_json(tmp_path / "config.json", {**values, **change})
     (tmp_path / "generation_config.json").unlink(missing_ok=True)
     with pytest.raises(PhasorError, match=line):
         read_source(tmp_path)

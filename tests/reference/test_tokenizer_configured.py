@@ -15,6 +15,7 @@ import tokenizers
 import transformers
 
 from places import run_newer
+from texts import write_json
 
 PIECES = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] how many people Bread bread of the town The e ##e x y ##x"
@@ -105,10 +106,10 @@ def written(folder: Path, made: tokenizers.Tokenizer, config: dict) -> Path:
     made.save(str(folder / "tokenizer.json"))
     kind = "gpt2" if config.get("tokenizer_class") == "GPT2Tokenizer" else "bert"
     config = dict(config)
-    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    write_json(folder / "config.json", {"model_type": kind})
     if more := config.pop("map", None):
-        (folder / "special_tokens_map.json").write_text(json.dumps(more))
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        write_json(folder / "special_tokens_map.json", more)
+    write_json(folder / "tokenizer_config.json", config)
     return folder
 
 

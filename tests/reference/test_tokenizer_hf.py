@@ -35,6 +35,7 @@ from phasor.tokenizers.models.metaspace import BREAKS  # noqa: E402
 from phasor.tokenizers.models.wordpiece import BertNormalizer  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 from sample import part  # noqa: E402
+from texts import read_json, write_json
 
 os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
 
@@ -333,7 +334,7 @@ def test_wordpiece_on_every_code_point(driver, tmp_path, name):
 
 def test_wordpiece_refuses_a_vocabulary_whose_marks_change_places(tmp_path):
     marks = [chr(c) for run in unicode.SETS["reordered"] for c in run][:2]
-    spec = json.loads((make_hf.HERE / "wordpiece.json").read_text())
+    spec = read_json(make_hf.HERE / "wordpiece.json")
     spec.update(added_tokens=[], post_processor=None)
     spec["model"]["vocab"] = {"[UNK]": 0, "x" + marks[0]: 1}
     section_of(tmp_path, spec)
@@ -680,13 +681,13 @@ def test_added_tokens_beside_a_vocabulary(tmp_path, name, kind):
     files = {"tokenizer_config.json": {}, **ADDED[name](count)}
     files["tokenizer_config.json"]["tokenizer_class"] = f"{kind}Tokenizer"
     for file, values in files.items():
-        (tmp_path / file).write_text(json.dumps(values))
+        write_json(tmp_path / file, values)
     tokenizer = getattr(transformers, f"{kind}TokenizerFast").from_pretrained(tmp_path)
     section, info = hf.build_hf_section(tmp_path)
     assert info["pieces"] == len(tokenizer)
     assert info["pad"] == tokenizer.pad_token_id
     tokenizer.save_pretrained(tmp_path / "again")
-    theirs = json.loads((tmp_path / "again" / "tokenizer.json").read_text())
+    theirs = read_json(tmp_path / "again" / "tokenizer.json")
     config = {**files["tokenizer_config.json"], **files.get("special_tokens_map.json", {})}
     ours = hf._read_spec(tmp_path, config)
     for token in ours["added_tokens"] + theirs["added_tokens"]:
@@ -719,13 +720,13 @@ def test_added_tokens_beside_a_vocabulary(tmp_path, name, kind):
 )
 def test_added_tokens_that_are_refused(files, line, tmp_path):
     letters = sorted(byte_bpe(["a"], 256).get_vocab())[:256]
-    (tmp_path / "vocab.json").write_text(
-        json.dumps({text: i for i, text in enumerate([*letters, "<|endoftext|>"])})
+    write_json(
+        tmp_path / "vocab.json", {text: i for i, text in enumerate([*letters, "<|endoftext|>"])}
     )
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
     files = {"config.json": {"tokenizer_class": "GPT2Tokenizer"}, **files}
     for name, values in files.items():
-        (tmp_path / name).write_text(json.dumps(values))
+        write_json(tmp_path / name, values)
     with pytest.raises(pt.TokenizerError, match=line):
         hf.build_hf_section(tmp_path)
 
@@ -1206,7 +1207,7 @@ def test_what_is_not_understood_of_unigram_is_refused_by_name(tmp_path, change, 
 
 
 def refuses(tmp_path: Path, name: str, change: dict, message: str) -> None:
-    spec = json.loads((make_hf.HERE / f"{name}.json").read_text())
+    spec = read_json(make_hf.HERE / f"{name}.json")
     for name, value in change.items():
         spec[name] = {**spec[name], **value} if name == "model" else value
     with pytest.raises(pt.TokenizerError, match=message):

@@ -5,7 +5,6 @@ bytes."""
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from test_tokenizer import DATA, Driver, driver  # noqa: F401
 
 from phasor.sources.hugging_face import numbered, side_tokenizers, tokenizer_json
 from phasor.tokenizers import listed
+from texts import write_json
 
 sentencepiece = pytest.importorskip("sentencepiece")
 tokenizers = pytest.importorskip("tokenizers")
@@ -103,7 +103,7 @@ def marian(tmp_path_factory) -> Path:
     rng = random.Random(1)
     kept = [text for text in found if rng.random() > 0.03]
     order = ["</s>", "<unk>", *kept[:400], ">>eng<<", ">>cmn_Hans<<", *kept[400:], "<pad>"]
-    (folder / "vocab.json").write_text(json.dumps({text: i for i, text in enumerate(order)}))
+    write_json(folder / "vocab.json", {text: i for i, text in enumerate(order)})
     names = (str(folder / name) for name in ("source.spm", "target.spm", "vocab.json"))
     transformers.MarianTokenizer(*names).save_pretrained(folder / "saved")
     return folder / "saved"
@@ -131,7 +131,7 @@ def test_m2m100(tmp_path, driver):
     lines = [text for pair in some[::9] for text in pair]
     pieces = train(tmp_path / "spm.model", lines, 3000, "bpe")
     order = ["<s>", "<pad>", "</s>", "<unk>", *pieces[:-20]]
-    (tmp_path / "vocab.json").write_text(json.dumps({text: i for i, text in enumerate(order)}))
+    write_json(tmp_path / "vocab.json", {text: i for i, text in enumerate(order)})
     languages = tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
     tokenizer = transformers.M2M100Tokenizer(
         str(tmp_path / "vocab.json"),

@@ -36,6 +36,7 @@ from phasor.tokenizers import unicode
 from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, SEED_REGEX
 from phasor.tokenizers.sentencepiece import read_model_proto
+from texts import write_json
 
 tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
@@ -656,7 +657,7 @@ def test_llama_3s_template(tmp_path):
         ],
     }
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(spec))
+    write_json(path, spec)
     info = hf.build_hf_section(path)[1]
     a, b = (spec["model"]["vocab"][letter] for letter in "ab")
     assert Tokenizer.from_file(str(path)).encode("a", "b").ids == [
@@ -672,9 +673,7 @@ def test_llama_3s_template(tmp_path):
 @pytest.mark.parametrize("bos, eos", [(None, None), (True, True), (False, False), (False, True)])
 def test_llamas_class_makes_the_template(driver, tmp_path, bos, eos):
     transformers = pytest.importorskip("transformers")
-    (tmp_path / "tokenizer.json").write_text(
-        json.dumps(character_spec("llama 2, mistral, phi-3", True))
-    )
+    write_json(tmp_path / "tokenizer.json", character_spec("llama 2, mistral, phi-3", True))
     flags = {
         name: value
         for name, value in (("add_bos_token", bos), ("add_eos_token", eos))
@@ -687,7 +686,7 @@ def test_llamas_class_makes_the_template(driver, tmp_path, bos, eos):
         "unk_token": "<unk>",
         **flags,
     }
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "tokenizer_config.json", config)
     tokenizer = transformers.LlamaTokenizerFast.from_pretrained(str(tmp_path))
     section, info = hf.build_hf_section(tmp_path)
     (ids,) = driver.encode(driver.section(section), [b"the cat"])
@@ -710,7 +709,7 @@ def test_a_token_without_a_row(driver, tmp_path, named, others, left_out):
     such a directory. Any other token without a row is named."""
     transformers = pytest.importorskip("transformers")
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(character_spec("llama 2, mistral, phi-3", True)))
+    write_json(path, character_spec("llama 2, mistral, phi-3", True))
     special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     own = transformers.LlamaTokenizerFast(tokenizer_file=str(path), legacy=False, **special)
     rows = len(own)
@@ -748,7 +747,7 @@ def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
         **{f"{name}_token": "</s>" for name in ("bos", "eos", "unk")},
         "pad_token": "<pad>",
     }
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "tokenizer_config.json", config)
     (tmp_path / "config.json").write_text('{"model_type": "opt"}')
     theirs = transformers.GPT2TokenizerFast.from_pretrained(str(tmp_path))
     section, info = hf.build_hf_section(tmp_path)
@@ -802,13 +801,12 @@ def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
 )
 def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, message):
     path = tmp_path / "tokenizer.json"
-    path.write_text(
-        json.dumps(
-            {
-                **spec_of("gpt-2", {letter: i for i, letter in enumerate(ALPHABET)}, []),
-                **change,
-            }
-        )
+    write_json(
+        path,
+        {
+            **spec_of("gpt-2", {letter: i for i, letter in enumerate(ALPHABET)}, []),
+            **change,
+        },
     )
     with pytest.raises(pt.TokenizerError, match=message):
         hf.build_hf_section(path)
@@ -831,13 +829,11 @@ def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, m
 def test_other_bpe_of_characters_is_refused_by_name(tmp_path, change, message):
     spec = character_spec("llama 2, mistral, phi-3", True)
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({**spec, **change}))
+    write_json(path, {**spec, **change})
     with pytest.raises(pt.TokenizerError, match=message):
         hf.build_hf_section(path)
     vocabulary = {text: i for text, i in spec["model"]["vocab"].items() if text != "<0xC3>"}
-    path.write_text(
-        json.dumps({**spec, "added_tokens": [], "model": {**spec["model"], "vocab": vocabulary}})
-    )
+    write_json(path, {**spec, "added_tokens": [], "model": {**spec["model"], "vocab": vocabulary}})
     with pytest.raises(
         pt.TokenizerError, match="byte_fallback with bytes that the vocabulary lacks"
     ):

@@ -18,6 +18,7 @@ from answers import newer_answers
 
 from phasor import convert
 from phasor.sources.hugging_face import configured
+from texts import read_json, write_json
 
 TEXTS = {
     "plain": "a town of people",
@@ -164,10 +165,10 @@ OTHER = {
 
 def _numbers(vocabulary: Path, merges: Path) -> None:
     """Merges that go over digits."""
-    ids, more = json.loads(vocabulary.read_text()), [("Ġ", "1"), ("1", "2"), ("3", "4")]
+    ids, more = read_json(vocabulary), [("Ġ", "1"), ("1", "2"), ("3", "4")]
     more = [pair for pair in more if "".join(pair) not in ids]
     ids |= {"".join(pair): len(ids) + i for i, pair in enumerate(more)}
-    vocabulary.write_text(json.dumps(ids))
+    write_json(vocabulary, ids)
     merges.write_text(merges.read_text() + "".join(f"{a} {b}\n" for a, b in more))
 
 
@@ -228,10 +229,10 @@ def _edit(case: Case, folder: Path) -> None:
     ):
         path = folder / name
         if values:
-            own = json.loads(path.read_text()) if path.is_file() else {}
+            own = read_json(path) if path.is_file() else {}
             if case.edit:
                 own.pop("add_prefix_space", None)  # of the class that made the files
-            path.write_text(json.dumps({**own, **values}))
+            write_json(path, {**own, **values})
 
 
 def test_ids_that_differ(both):

@@ -25,6 +25,7 @@ torch = pytest.importorskip("torch")
 sacrebleu = pytest.importorskip("sacrebleu")
 from phasor.reference.torch_models import TorchTransformer  # noqa: E402
 from places import DATA, PROGRAM, ROOT
+from texts import ids_text, read_json
 from train import translation as trainer  # noqa: E402
 
 MODEL = ROOT / "models" / "zh-en.phasor"
@@ -116,7 +117,7 @@ def f32(shipped: PhasorFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pairs() -> list:
     if not CORPUS.is_file():
         pytest.skip(f"the sentence pairs are not here: {CORPUS}")
-    recorded = json.loads((ROOT / "models" / "zh-en.json").read_text())
+    recorded = read_json(ROOT / "models" / "zh-en.json")
     recipe = trainer.Recipe(**{k: v for k, v in recorded["recipe"].items()})
     return trainer.split_pairs(trainer.read_pairs(CORPUS), recipe).test
 
@@ -161,7 +162,7 @@ def test_f32_gives_pytorchs_greedy_tokens_for_the_test_sentences(
     f32: Path, module: TorchTransformer, sources: list[list[int]]
 ) -> None:
     limit, sources = 60, part(sources)
-    lines = "".join(",".join(map(str, ids)) + "\n" for ids in sources)
+    lines = "".join(ids_text(ids) + "\n" for ids in sources)
     ours = [
         [int(x) for x in line.split(",")]
         for line in run(
@@ -211,7 +212,7 @@ def test_f32_logits_are_pytorchs(
             "run",
             f32,
             "--ids",
-            ",".join(map(str, ids)),
+            ids_text(ids),
             "--print-ids",
             "-n",
             60,
@@ -234,7 +235,7 @@ def test_f32_logits_are_pytorchs(
 
 def test_the_recorded_scores_are_what_the_shipped_file_gives(f32: Path, pairs: list) -> None:
     """The same bits everywhere, so the same outputs, so exactly these scores."""
-    recorded = json.loads((ROOT / "models" / "zh-en.json").read_text())["phasor"]
+    recorded = read_json(ROOT / "models" / "zh-en.json")["phasor"]
     lines = "".join(pair.source + "\n" for pair in pairs)
     references = [[pair.target for pair in pairs]]
     q8 = sacrebleu.corpus_bleu(
@@ -258,7 +259,7 @@ def test_the_recorded_scores_are_what_the_shipped_file_gives(f32: Path, pairs: l
 
 def test_the_recorded_scores_of_the_small_one(pairs: list) -> None:
     """models/zh-en-small.phasor, for microcontrollers: its own split is the large one's."""
-    recorded = json.loads((ROOT / "models" / "zh-en-small.json").read_text())
+    recorded = read_json(ROOT / "models" / "zh-en-small.json")
     assert (
         trainer.split_pairs(trainer.read_pairs(CORPUS), trainer.Recipe(**recorded["recipe"])).test
         == pairs
