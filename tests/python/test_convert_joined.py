@@ -296,37 +296,33 @@ def test_one_given_for_one_vocabulary(tmp_path):
 def test_what_does_not_go_with_a_tokenizer_given(tmp_path, capsys):
     folder, given = two_vocabularies(tmp_path), put(tmp_path / "t", FILES)
     one, both = ["--tokenizer", given], ["--tokenizer", given] * 2
-    assert "give one for the source, then one for the target" in refused(
-        folder, tmp_path / "o", capsys, *one
-    )
-    assert "3 files, the model has 2 sides" in refused(folder, tmp_path / "o", capsys, *one, *both)
-    assert "no/x: there is no such file" in refused(
-        folder, tmp_path / "o", capsys, *one, "--tokenizer", "no/x"
-    )
-    said = refused(folder, tmp_path / "o", capsys, *both, "--target-lang", "de")
+
+    def refusal(*flags: object) -> str:
+        return refused(folder, tmp_path / "o", capsys, *flags)
+
+    assert "give one for the source, then one for the target" in refusal(*one)
+    assert "3 files, the model has 2 sides" in refusal(*one, *both)
+    assert "no/x: there is no such file" in refusal(*one, "--tokenizer", "no/x")
+    said = refusal(*both, "--target-lang", "de")
     assert "--target-lang: the tokenizer has no languages" in said
-    said = refused(
-        folder, tmp_path / "o", capsys, *one, "--tokenizer", "none", "--source-lang", "de"
-    )
+    said = refusal(*one, "--tokenizer", "none", "--source-lang", "de")
     assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
     words = put(tmp_path / "w", {"w.txt": b"a\nb"}) / "w.txt"
-    said = refused(
-        folder, tmp_path / "o", capsys, *["--tokenizer", words] * 2, "--source-lang", "de"
-    )
+    said = refusal(*["--tokenizer", words] * 2, "--source-lang", "de")
     assert "--source-lang: " in said and "one tokenizer.json or directory for both" in said
     empty = put(tmp_path / "empty", {})
-    assert f"{empty}: the directory has no tokenizer (--tokenizer none" in refused(
-        capsys, folder, *one, "--tokenizer", empty
+    assert f"{empty}: the directory has no tokenizer (--tokenizer none" in refusal(
+        *one, "--tokenizer", empty
     )
     spm = put(tmp_path / "x", {"sentencepiece.bpe.model": b""}) / "sentencepiece.bpe.model"
-    assert "give its directory" in refused(folder, tmp_path / "o", capsys, *one, "--tokenizer", spm)
+    assert "give its directory" in refusal(*one, "--tokenizer", spm)
     many = put(tmp_path / "many", {"vocab.txt": "\n".join([*WORDS, *"cdefghijklmno"]).encode()})
     path = put(many, {"tokenizer_config.json": FILES["tokenizer_config.json"]})
     assert read_source(folder, [path, path])  # 23 pieces
     said = FILES["vocab.txt"] + "\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nn\no\np".encode()
     put(many, {"vocab.txt": said})
-    assert f"{many}: has 24 pieces, the target embedding has 23 rows" in refused(
-        capsys, folder, *["--tokenizer", many] * 2
+    assert f"{many}: has 24 pieces, the target embedding has 23 rows" in refusal(
+        *["--tokenizer", many] * 2
     )
     alone = T.write_alone(tmp_path / "a")
     assert "2 files, the model has 1 side" in refused(alone, tmp_path / "o", capsys, *both)

@@ -80,10 +80,7 @@ def read_by(phasor: Path, file: Path, read: str) -> list[tuple[int, ...]]:
     if read == IDS:
         return [given.target for given in V.choose_inputs(PhasorFile(file).descriptor)]
     words = [phasor, "tokenize", file, "--print-ids", "--"]
-    texts = [
-        subprocess.run([*words, prompt], check=True, capture_output=True, text=True).stdout
-        for prompt in int8_inputs.PROMPTS
-    ]
+    texts = [told(*words, prompt) for prompt in int8_inputs.PROMPTS]
     return [tuple(map(int, text.split(","))) for text in texts if text.strip()]
 
 
