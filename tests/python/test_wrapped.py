@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import torch_zip
-from conversions import refused
+from conversions import problems
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.format import tensors as R
@@ -51,7 +51,7 @@ def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
 def said(path: Path, capsys, more: str = "") -> str:
     described = path.with_name("d.toml")
     described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
-    return refused(path, path.with_name("out.phasor"), capsys, "--describe", described)
+    return problems(path, path.with_name("out.phasor"), capsys, "--describe", described)
 
 
 def nested(path: Path, entries: dict[str, bytes], arrays: dict[str, np.ndarray]) -> Path:

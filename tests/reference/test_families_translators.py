@@ -31,7 +31,7 @@ from generated import Outputs, cut, generated
 from save_newer import save_newer
 from test_families_decoders import float32_is_double
 
-from conversions import refused
+from conversions import problems
 from phasor import convert
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
@@ -735,7 +735,7 @@ def changed(folder: Path, **fields: object) -> Path:
 )
 def test_another_configuration_is_refused(fields, line, tmp_path, capsys):
     folder = changed(tmp_path / "source", **fields)
-    assert line in refused(folder, tmp_path / "m.phasor", capsys)
+    assert line in problems(folder, tmp_path / "m.phasor", capsys)
 
 
 def test_a_checkpoint_without_biases_is_refused(tmp_path, capsys):
@@ -745,7 +745,7 @@ def test_a_checkpoint_without_biases_is_refused(tmp_path, capsys):
     state = load_file(folder / "model.safetensors")
     kept = {name: t for name, t in state.items() if not name.endswith("q_proj.bias")}
     save_file(kept, folder / "model.safetensors")
-    line = refused(folder, tmp_path / "m.phasor", capsys)
+    line = problems(folder, tmp_path / "m.phasor", capsys)
     name = "model.encoder.layers.0.self_attn.q_proj.bias"
     assert f"missing: {name} (encoder 0 q,k,v bias)" in line
 

@@ -15,7 +15,7 @@ import transformers
 from answers import newer_answers, scored
 from test_spans import WORDS, _bytes, _wordpiece, _wordpiece_pad_1
 
-from conversions import convert_to, refused
+from conversions import convert_to, problems
 from places import told
 from sample import parameters
 from texts import read_json, write_json
@@ -275,4 +275,4 @@ def test_how_many():
 )
 def test_what_is_not_built(case, line, tmp_path, capsys):
     made(case, tmp_path / "m")
-    assert line in refused(tmp_path / "m", tmp_path / "o.phasor", capsys)
+    assert line in problems(tmp_path / "m", tmp_path / "o.phasor", capsys)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conversions import convert_to, refused
+from conversions import convert_to, problems
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from places import told
@@ -234,4 +234,4 @@ def test_a_head_that_is_described_wrong(old, new, line, tmp_path, capsys):
     assert old in BERT4REC
     torch.save(BERT4Rec().state_dict(), tmp_path / "m.pt")
     (tmp_path / "m.toml").write_text(BERT4REC.replace(old, new))
-    assert line in refused(tmp_path / "m.pt", tmp_path / "m.phasor", capsys)
+    assert line in problems(tmp_path / "m.pt", tmp_path / "m.phasor", capsys)

@@ -13,7 +13,7 @@ import transformers
 from safetensors.numpy import save_file
 from test_spans import WORDS, _wordpiece
 
-from conversions import convert_to, refused
+from conversions import convert_to, problems
 from phasor import convert
 from phasor.errors import PhasorError
 from phasor.sources.find import read_source
@@ -169,7 +169,7 @@ def test_static_embeddings(tmp_path, phasor, normalize, capsys):
         {"other": table},
     ):
         save_file({**tensors, **tensor}, tmp_path / "m2v" / "model.safetensors")
-        refused(tmp_path / "m2v", tmp_path / "o.phasor", capsys)
+        problems(tmp_path / "m2v", tmp_path / "o.phasor", capsys)
 
 
 def test_what_is_not_built(tmp_path, capsys):

@@ -14,10 +14,18 @@ def convert_to(source: object, out: Path, *flags: object) -> Path:
     return out
 
 
-def refused(source: object, out: Path, capsys, *flags: object) -> str:
-    """The one line of a conversion that stops, and leaves nothing."""
+def problems(source: object, out: Path, capsys, *flags: object) -> str:
+    """The lines of a conversion that stops, and leaves nothing: one for each tensor too few or too
+    many."""
     words = (source, "-o", out, "--quiet", *flags)
     assert convert.main([str(word) for word in words]) == 1 and not out.exists()
     said = capsys.readouterr().err
-    assert said.startswith("convert: ") and said.count("\n") == 1, said
+    assert said and all(line.startswith("convert: ") for line in said.splitlines()), said
+    return said
+
+
+def refused(source: object, out: Path, capsys, *flags: object) -> str:
+    """The one line of such a conversion."""
+    said = problems(source, out, capsys, *flags)
+    assert said.count("\n") == 1, said
     return said.rstrip("\n")

@@ -50,10 +50,9 @@ def run_newer(*words: object) -> str:
     return run_python(*words, newer=True)
 
 
-def told(*words: object, stdin: str | None = None) -> str:
+def told(*words: object, stdin: str | None = None, timeout: float = 600) -> str:
     """What a program prints, which must end well."""
-    done = subprocess.run(
-        [str(word) for word in words], input=stdin, capture_output=True, text=True, timeout=600
-    )
+    argv = [str(word) for word in words]
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return done.stdout
