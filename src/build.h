@@ -16,8 +16,8 @@
 #endif
 
 // Every word, and the constant that says whether it is built. A new one is one line here. The
-// tokenizers' models (text/models.h), the activations (activations.h), the types of weights (types.h)
-// and those of the cache (caches.h) bring their own.
+// tokenizers' models (text/models.h), the activations (activations.h), the types of weights
+// (types.h) and those of the cache (caches.h) bring their own.
 #define PHASOR_BUILD_WORDS(X)                     \
   /* layers with a window keep no more than it */ \
   X("ring", kHasRing)                             \
