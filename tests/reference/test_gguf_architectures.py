@@ -43,7 +43,7 @@ def reference(path: Path, output: Path) -> tuple[np.ndarray, int]:
     )
     for kind in kinds:
         kind["activation"] = D.GELU_TANH if kind["activation"] == D.GELU_ERF else kind["activation"]
-    convert.convert(model, output, None, {}, None, True)
+    convert.convert(model, output, None, {}, None, quiet=True)
     return Reference(PhasorFile(output)).decode(IDS).logits, kinds[0]["activation"]
 
 
