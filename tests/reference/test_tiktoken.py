@@ -51,7 +51,7 @@ def trained(tiktoken, rule: str, texts: list[str]):
     from tiktoken._educational import bpe_train
 
     corpus = " ".join(texts[:400]) + "aaaaaaaabaaab " * 100
-    ranks = bpe_train(corpus, 500, GPT2_REGEX, visualize=None)
+    ranks = bpe_train(corpus, 500, GPT2_REGEX, visualise=None)
     tokens = sorted(ranks, key=ranks.__getitem__)
     end = {"<|endoftext|>": len(tokens)}
     encoding = tiktoken.Encoding(

@@ -27,6 +27,7 @@ import make_unicode  # noqa: E402
 from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
 
 import make as golden  # noqa: E402
+from phasor.errors import PhasorError  # noqa: E402
 from phasor.sources.hugging_face import tokenizer_json as hf  # noqa: E402
 from phasor.tokenizers import charsmap, unicode  # noqa: E402
 from phasor.tokenizers import section as pt  # noqa: E402
@@ -381,6 +382,10 @@ def test_a_published_bert(driver):
         "eos": None,
         "max_length": 512,
         "truncation": 128,
+        "cut": "right",
+        "typed": True,
+        "untyped_by_version": False,
+        "left_out": [],
     }
     pair = tokenizer.encode("a b", "c")
     assert pair.ids == [*info["prefix"], 1037, 1038, *info["pair"], 1039, *info["suffix"]]
@@ -1087,7 +1092,7 @@ def test_what_is_not_understood_of_bpe_of_berts_words(tmp_path, change, message)
         (dict(model=dict(dropout=0.1)), "model.dropout"),
         (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"),
         (dict(model=dict(novelty=1)), "model.novelty"),
-        (dict(novelty=1), "tokenizer.json.novelty"),
+        (dict(novelty=1), r"spec\.json: novelty \(1\): not known"),
         (dict(normalizer=dict(type="NFKC")), "normalizer NFKC"),
         (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
         (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"),
@@ -1210,5 +1215,5 @@ def refuses(tmp_path: Path, name: str, change: dict, message: str) -> None:
     spec = read_json(make_hf.HERE / f"{name}.json")
     for name, value in change.items():
         spec[name] = {**spec[name], **value} if name == "model" else value
-    with pytest.raises(pt.TokenizerError, match=message):
+    with pytest.raises(PhasorError, match=message):
         section_of(tmp_path, spec)

@@ -14,7 +14,8 @@ pytest.importorskip("sacrebleu", reason="the reference environment is not instal
 hypothesis = pytest.importorskip("hypothesis", reason="the reference environment is not installed")
 st = hypothesis.strategies
 
-from train import translation as tt  # noqa: E402
+from train import split  # noqa: E402
+from train import translation as tt
 from train import translation_data as data  # noqa: E402
 
 TINY = tt.Recipe(
@@ -82,12 +83,12 @@ def test_split_is_clean_and_whole(pairs, seed):
 
 def test_sentences_joined_by_a_chain_stay_together():
     pairs = [tt.Pair("甲", "a"), tt.Pair("甲！", "B."), tt.Pair("乙", "b"), tt.Pair("丙", "c")]
-    groups = sorted(len(group) for group in data.components(pairs))
+    groups = sorted(len(group) for group in split.components(pairs))
     assert groups == [1, 3]
 
 
 def test_the_two_languages_are_separate_nodes():
-    assert len(data.components([tt.Pair("OK", "Fine."), tt.Pair("好", "OK")])) == 2
+    assert len(split.components([tt.Pair("OK", "Fine."), tt.Pair("好", "OK")])) == 2
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
