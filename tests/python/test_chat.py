@@ -829,13 +829,15 @@ def test_models_that_do_not_chat(phasor, golden_models, tmp_path):
     assert talk(phasor, lm, ["a"]) == (
         1,
         "",
-        f"phasor: {lm}: has no chat template, expected a file that was converted with one\n",
+        f"phasor: {lm}: has no chat template, expected a file that was converted with one; "
+        "this model is for phasor run, score\n",
     )
     encoder = golden_models / "tiny-bert-f32.phasor"
     assert talk(phasor, encoder, ["a"]) == (
         1,
         "",
-        f"phasor: {encoder}: is not a decoder, expected a language model\n",
+        f"phasor: {encoder}: is not a decoder, expected a language model; "
+        "this model is for phasor embed, fill\n",
     )
     assert talk(phasor, lm, ["a"], "--beam", "2")[0] == 2
     assert talk(phasor, lm, ["a"], "text")[0] == 2

@@ -8,7 +8,7 @@ import random
 
 import checkpoints
 import directories
-import texts
+import text_inputs
 import weight_files
 import words
 from source import Source
@@ -151,7 +151,7 @@ _MAKERS = {
     "llama2c": checkpoints.make_llama2c,
     "moments": lambda rng, _: checkpoints.make_npy(rng),
     "expect": lambda rng, _: checkpoints.make_npz(rng),
-    "npz-weights": lambda rng, _: texts.make_npz_weights(rng),
+    "npz-weights": lambda rng, _: text_inputs.make_npz_weights(rng),
     "config": directories.make_config,
     "generation": directories.make_generation,
     "sentence": directories.make_sentence,
@@ -168,8 +168,8 @@ _MAKERS = {
     "characters": directories.make_characters,
     "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,
-    "description": texts.make_description,
-    "chat-template": texts.make_template,
+    "description": text_inputs.make_description,
+    "chat-template": text_inputs.make_template,
     "weight-file": weight_files.make_weight_file,
 }
 assert list(_MAKERS) == list(READERS)

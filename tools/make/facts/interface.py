@@ -13,10 +13,14 @@ HEADER = "include/phasor.h"
 def constants(prefix: str) -> list[str]:
     """The names of an enumeration's constants behind `prefix`, in the order of their numbers."""
     text = (ROOT / HEADER).read_text(encoding="utf-8")
-    enum = re.search(rf"enum (?:\w+ )?\{{(\s*{prefix}\w+ = 0,.*?)\}}", text, re.S)
-    rows = re.findall(rf"{prefix}(\w+) = (\d+)", enum[1] if enum else "")
-    assert rows and [int(number) for _, number in rows] == list(range(len(rows)))
-    return [name for name, _ in rows]
+    bodies = re.findall(r"enum[^{;]*\{([^}]*)\}", text)
+    rows = next(
+        found
+        for found in (re.findall(r"(PHASOR_\w+) = (\d+)", body) for body in bodies)
+        if found and found[0][1] == "0" and found[0][0].startswith(prefix)
+    )
+    assert [int(number) for _, number in rows] == list(range(len(rows)))
+    return [name.removeprefix(prefix) for name, _ in rows]
 
 
 def _statuses() -> File:
