@@ -139,3 +139,22 @@ def test_another_machines_row_takes_no_row_away(monkeypatch, tmp_path) -> None:
     assert parts["start"]["machine"] == "A, 2 cores"
     both = [json.loads(p.read_text())["decode"]["machine"] for p in tmp_path.glob("*.json")]
     assert sorted(both) == ["A, 2 cores", "B, 4 cores"]
+
+
+def test_a_peer_has_its_best_over_at_most_so_many_threads(tmp_path) -> None:
+    results = common.Results("x", tmp_path)
+    for threads, ours, theirs in ((1, 50.0, 60.0), (2, 90.0, 40.0)):
+        where = {"type": "q8", "threads": threads}
+        results.add("greedy", common.OURS, [ours], "tokens/s", **where)
+        settings = f"{threads} threads"
+        results.add("greedy", "Peer", [theirs], "tokens/s", settings, **where)
+        results.add("resident", "Peer", [theirs], "MiB", settings, **where)
+    results.add("greedy", common.OURS, [10.0], "tokens/s", type="q8", threads=2, at="other")
+    medians = [(c["engine"], c["what"], c["median"]) for c in results.cases]
+    assert medians[3:] == [
+        (common.OURS, "greedy", 90.0),
+        ("Peer", "greedy", 60.0),  # its one thread's
+        ("Peer", "resident", 40.0),
+        (common.OURS, "greedy", 10.0),
+    ]
+    assert results.cases[4]["settings"] == "1 threads" and results.cases[4]["threads"] == 2

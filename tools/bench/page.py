@@ -66,7 +66,7 @@ _TITLES = {
     "encoder": (
         "A sentence encoder",
         "all-MiniLM-L6-v2, sentences of 64 tokens, one at a time and 32 together; mean pooling "
-        "included. More lengths: [performance-encoder.md](performance-encoder.md).",
+        "included. More lengths: `make bench-encoder`.",
     ),
     "lengths": (
         "A sentence encoder in more lengths",
@@ -151,6 +151,14 @@ EXPLAINED: dict[tuple[str, str, str, str], str] = {
         "its process is Python: 44 MiB with numpy and onnxruntime imported, 90 with a session of "
         "the file, 130 after 32 sentences, in a plain `InferenceSession.run` as its documentation "
         "has it, without this harness"
+    ),
+    ("footprint", "resident", "llama.cpp", ""): (
+        "it packs the weights once more for the processor: 173 MB beyond the file and its Python "
+        "on a Xeon with AMX, in a plain `Llama(...).eval` of 16 tokens"
+    ),
+    ("footprint", "resident", "CTranslate2", ""): (
+        "a plain `Generator` holds 41 MB beyond the file and its Python when it is loaded, 81 "
+        "after `generate_batch` of 8 tokens"
     ),
 }
 _LARGE = 4

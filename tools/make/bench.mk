@@ -43,7 +43,7 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 # MODEL_DIRECTORY: another than all-MiniLM-L6-v2. THREADS=1, TYPES=q8rh: a part of it.
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
 	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(BENCH_SHORTER) \
-	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page docs/performance-encoder.md
+	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page build/performance-encoder.md
 
 # Its memory is measured: a static program, as the C library's and the C++ library's pages are not Phasor's.
 $(OUT)/bench_translator: private LINK += $(if $(and $(filter release,$(config)),$(filter Linux,$(shell uname -s))),-static)
