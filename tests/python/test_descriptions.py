@@ -88,7 +88,7 @@ def sinusoids(count: int, kind: type = np.float32, span: int = WIDTH) -> np.ndar
             'attention_position is "none", and "rotary" or "rotary-halves" asks for it',
         ),
         ('encoder.atention_norm = "pe"', "no part is called so; did you mean encoder.attention_no"),
-        ('encoder.qqqqqqqqqqqqqqqqqq = "pe"', "no part is called so; there are decoder.alibi_slop"),
+        ('encoder.qqqqqqqqqqqqqqqqqq = "pe"', "no part is called so; docs/convert.md has a table"),
     ],
 )
 def test_a_name_without_a_use(tmp_path, capsys, name, line):
@@ -203,3 +203,154 @@ def test_the_last_line(tmp_path, capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"convert: {line}")
     assert run(tmp_path, tensors(), TOML, "--quiet") == 0
     assert capsys.readouterr().err == ""
+
+
+# ---- how tensors are stored
+
+LAYER = "encoder.layers.{layer}."
+
+
+def split(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same tensors, q, k and v in tensors of their own."""
+    out, start = dict(given), "encoder.layers.0.self_attn."
+    for end in ("weight", "bias"):
+        for letter, value in zip("qkv", np.split(out.pop(f"{start}in_proj_{end}"), 3)):
+            out[f"{start}{letter}.{end}"] = value
+    return out
+
+
+def fused(order: str, by_head: bool) -> dict[str, np.ndarray]:
+    out, start = tensors(), "encoder.layers.0.self_attn.in_proj_"
+    for end in ("weight", "bias"):
+        parts = dict(zip("qkv", np.split(out[start + end], 3)))
+        heads = 4 if by_head else 1
+        parts = {k: v.reshape(heads, -1, *v.shape[1:]) for k, v in parts.items()}
+        joined = np.concatenate([parts[letter] for letter in order], axis=1)
+        out[start + end] = joined.reshape(-1, *joined.shape[2:])
+    return out
+
+
+def by_heads() -> dict[str, np.ndarray]:
+    """A tensor for each head, and the feed-forward in two halves."""
+    out, start = split(tensors()), "encoder.layers.0."
+    for letter in "qkv":
+        for end in ("weight", "bias"):
+            value = out.pop(f"{start}self_attn.{letter}.{end}")
+            for head, part in enumerate(np.split(value, 4)):
+                out[f"{start}self_attn.{head}.{letter}.{end}"] = part
+    for end in ("weight", "bias"):
+        halves = np.split(out.pop(f"{start}linear1.{end}"), 2)
+        out |= {f"{start}{name}.{end}": half for name, half in zip("ab", halves)}
+    return out
+
+
+def turned() -> dict[str, np.ndarray]:
+    """Matrices of blocks as (inputs, outputs), as GPT-2's Conv1D has them."""
+    blocks = {n: v.T.copy() for n, v in tensors().items() if "layers" in n and v.ndim == 2}
+    return tensors() | blocks
+
+
+def named(**parts: str) -> str:
+    return "[names]\n" + "".join(f"encoder.{part} = {value}\n" for part, value in parts.items())
+
+
+HEADS = {x: f'"{LAYER}self_attn.{{head}}.{x}.weight"' for x in "qkv"}
+FIRST, NORM = "encoder.layers.0.linear1.weight", "encoder.layers.0.norm1.weight"
+STORED = {
+    "split": (split(tensors()), "", named(**{x: f'"{LAYER}self_attn.{x}.weight"' for x in "qkv"})),
+    "vkq": (fused("vkq", False), 'qkv_order = "vkq"\n', ""),
+    "by head": (fused("kqv", True), 'qkv_order = "kqv"\nqkv_by_head = true\n', ""),
+    "a tensor a head": (
+        by_heads(),
+        "",
+        named(**HEADS, ffn_in=f'["{LAYER}a.weight", "{LAYER}b.weight"]'),
+    ),
+    "turned": (turned(), "transposed = true\n", ""),
+    "one turned": (
+        tensors() | {FIRST: tensors()[FIRST].T},
+        "",
+        named(ffn_in=f'{{ tensor = "{LAYER}linear1.weight", transposed = true }}'),
+    ),
+    "a factor": (
+        tensors() | {FIRST: tensors()[FIRST] * 4, NORM: tensors()[NORM] - 1},
+        "",
+        named(
+            ffn_in=f'{{ tensor = "{LAYER}linear1.weight", factor = 0.25 }}',
+            attention_norm=f'{{ tensor = "{LAYER}norm1.weight", offset = 1 }}',
+        ),
+    ),
+    "renamed anywhere": (
+        {n.replace("layers.0.", "block_0.x."): v for n, v in tensors().items()},
+        "",
+        '[rename]\n"encoder.block_*.x.*" = "encoder.layers.*.*"\n',
+    ),
+    "a bias of another name": (
+        {n.replace("linear1.bias", "shift"): v for n, v in tensors().items()},
+        "",
+        named(ffn_in_bias=f'"{LAYER}shift"'),
+    ),
+    "gamma and beta": (
+        {
+            (n.replace("weight", "gamma").replace("bias", "beta") if ".norm" in n else n): v
+            for n, v in tensors().items()
+        },
+        "",
+        named(attention_norm=f'"{LAYER}norm1.gamma"', ffn_norm=f'"{LAYER}norm2.gamma"'),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", STORED)
+def test_the_same_model_stored_otherwise(tmp_path, capsys, how):
+    """It makes the same file, but for its head and its proof."""
+    given, keys, tables = STORED[how]
+    assert run(tmp_path, tensors(), TOML) == 0
+    plain = PhasorFile(tmp_path / "m.phasor")
+    want = {key: plain.weights(key) for key in plain.entries}
+    assert run(tmp_path, given, TOML + keys + tables) == 0, capsys.readouterr().err
+    file = PhasorFile(tmp_path / "m.phasor")
+    assert file.entries.keys() == want.keys()
+    for key, values in want.items():
+        assert np.allclose(file.weights(key), values, rtol=1e-6, atol=1e-7), file.slots[key].name
+
+
+@pytest.mark.parametrize(
+    "keys, tables, line",
+    [
+        ('qkv_order = "qkk"\n', "", "qkv_order: 'qkk', expected q, k and v once"),
+        ("", '[rename]\n"a*" = "b"\n', "rename: a* = b: expected as many * in both"),
+        ("", "[names]\nencoder.q = []\n", "names.encoder.q: [], expected text, or a list of texts"),
+        ("", "[names]\nencoder.q = 3\n", "names.encoder.q: 3, expected text, or a list of texts"),
+        (
+            "",
+            '[names]\nencoder.q = { tensor = "a", turned = true }\n',
+            "names.encoder.q.turned: no key is called so here",
+        ),
+        ("hedas = 4\n", "", "hedas: no key is called so here; did you mean heads?"),
+        ("", "[source]\npda = 1\n", "source.pda: no key is called so here; did you mean pad?"),
+        ("", "[[encoder.except]]\nwindow = 3\n", "encoder.except: expected either layers or eve"),
+        ("", "[[encoder.except]]\nlayers = [9]\n", "encoder.except: number 1 is of none of 1"),
+        ("", "[[encoder.except]]\nevery = 1\nwidth = 8\n", "encoder.except.width: no key is ca"),
+        ("", "[generation]\nbeams = 4\n", "generation: an encoder generates nothing"),
+        ('labels = ["a"]\n', "", "labels: the model gives no classes: names.classifier is their"),
+        ("window = -1\n", "", "encoder: window: -1 is too small"),
+        ("query_length = -1\n", "", "output.query_length: -1, expected a whole number"),
+    ],
+)
+def test_what_cannot_be(tmp_path, capsys, keys, tables, line):
+    assert run(tmp_path, tensors(), TOML + keys + tables) == 1
+    assert line in capsys.readouterr().err
+
+
+def test_layers_that_are_exceptions(tmp_path, capsys):
+    """Every second layer of four sees three keys; of two sets of tensors the layers share each."""
+    given = tensors()
+    second = {n.replace("layers.0", "layers.1"): v * 0.9 for n, v in given.items() if "layers" in n}
+    more = 'layers = 4\nsets = 2\n[[encoder.except]]\nevery = 2\nfirst = 1\nwindow = 3\n'
+    assert run(tmp_path, given | second, TOML + more) == 1
+    assert "sets: layers that share a set are of one kind" in capsys.readouterr().err
+    more = more.replace("every = 2\nfirst = 1", "layers = [2, 3]")
+    assert run(tmp_path, given | second, TOML + more) == 0, capsys.readouterr().err
+    descriptor = PhasorFile(tmp_path / "m.phasor").descriptor
+    assert descriptor["encoder"]["layers"] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [kind["window"] for kind in descriptor["kinds"]] == [0, 3]

@@ -37,7 +37,7 @@ from phasor.format.layout import PhasorError
 from phasor.program import find_phasor, ids_text, printed_ids, run
 from phasor.reference.forward import Reference, parse_ids
 from phasor.sources.state_dict import model as state_dict
-from phasor.sources.state_dict.description import KEYS, Description, read_description
+from phasor.sources.state_dict.description import KEYS, Description, Named, read_description
 
 F32_BOUND = 1e-4  # of the logits' range (issue: "What it must show")
 CONVERSION_BOUND = 1e-6  # f32: the file's scales and epsilons are f32
@@ -66,10 +66,11 @@ def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, s
     """From the module's parameter names (the preset's) to the checkpoint's, for what the
     description's [names] change."""
     table, out = N.PRESETS[description.preset](description.stack), {}
-    for part, pattern in description.names.items():
-        if part not in table:
-            if part.endswith(".sinusoid"):
-                continue
+    for part, named in description.names.items():
+        pattern = named.tensors[0]
+        if part.endswith(".sinusoid"):
+            continue
+        if part not in table or named != Named((pattern,)):
             raise PhasorError(
                 f"names.{part}: verify cannot give this part to the preset's PyTorch module"
             )
@@ -103,7 +104,8 @@ def refuse_positions(description: Description, d: dict) -> None:
 
 def buckets_of(description: Description, checkpoint: Checkpoint) -> int:
     """The rows of a T5 bias; any number where there is none."""
-    table = {**N.PRESETS[description.preset](description.stack), **description.names}
+    table = N.PRESETS[description.preset](description.stack)
+    table |= {part: named.tensors[0] for part, named in description.names.items()}
     found = [
         table[f"{stack}.position_bias"].replace("{layer}", "0") for stack in description.stacks
     ]

@@ -181,31 +181,52 @@ class Checkpoint:
         )
 
     def renamed(self, rules: dict[str, str]) -> "Checkpoint":
-        """The same tensors; a name that begins with a rule's text has it replaced (the first rule
-        that fits)."""
+        """The same tensors; a name that begins with a rule's text has it replaced, of a rule with *
+        in it the whole name that it fits (the first rule that fits)."""
         out = {}
         for name, stored in self.tensors.items():
-            new = next(
-                (to + name[len(start) :] for start, to in rules.items() if name.startswith(start)),
-                name,
-            )
+            made = (_renamed(name, old, new) for old, new in rules.items())
+            new = next((one for one in made if one is not None), name)
             if new in out:
                 raise PhasorError(f"{self.path}: two tensors are called {new} after renaming")
             out[new] = stored
         return Checkpoint(self.path, out, self.notes)
 
     def as_matrices(self) -> "Checkpoint":
-        """The same tensors; the weight of a convolution over one position, (N, K, 1), is the
-        matrix (N, K) that it is."""
-        out = {
-            name: (
-                stored._replace(shape=stored.shape[:2], strides=stored.strides[:2])
-                if type(stored) is Stored and len(stored.shape) == 3 and stored.shape[2] == 1
-                else stored
-            )
-            for name, stored in self.tensors.items()
-        }
+        """The same tensors; one of three dimensions of which one is 1 is the matrix that it is: the
+        weight of a convolution over one position, (N, K, 1), and learned positions of a batch, (1,
+        N, D) or (N, 1, D)."""
+        out = {name: _as_matrix(stored) for name, stored in self.tensors.items()}
         return Checkpoint(self.path, out, self.notes)
+
+
+def _renamed(name: str, old: str, new: str) -> str | None:
+    """A name under a rule; None where the rule does not fit. What each * stands for, the shortest
+    text from the left, takes the place of a * of the new name."""
+    first, *others = old.split("*")
+    if not name.startswith(first):
+        return None
+    if not others:
+        return new + name[len(first) :]
+    at, found = len(first), []
+    for i, text in enumerate(others):
+        last = i == len(others) - 1
+        place = len(name) - len(text) if last else name.find(text, at)
+        if place < at or not name.startswith(text, place):
+            return None
+        found.append(name[at:place])
+        at = place + len(text)
+    texts = new.split("*")
+    return "".join(text + one for text, one in zip(texts, [*found, ""]))
+
+
+def _as_matrix(stored: Stored) -> Stored:
+    if type(stored) is not Stored or len(stored.shape) != 3 or 1 not in stored.shape:
+        return stored
+    at = 2 if stored.shape[2] == 1 else stored.shape.index(1)
+    keep = [i for i in range(3) if i != at]
+    shape, strides = (tuple(v[i] for i in keep) for v in (stored.shape, stored.strides))
+    return stored._replace(shape=shape, strides=strides)
 
 
 def item_bytes(dtype: str) -> int:

@@ -77,6 +77,7 @@ class Part(NamedTuple):
     reversed: bool = False  # the checkpoint has its rows in the opposite order
     offset: float = 0.0  # added to every value
     flat: bool = False  # a vector that the checkpoint has in several rows
+    factor: float = 1.0  # of every value, before the offset
 
 
 # Why a tensor that a family knows by its name is left out.
@@ -149,6 +150,7 @@ class Model:
             self.checkpoint.kept(part.name)
             if part.name is not None
             and not (part.transposed or part.reversed or part.offset or part.flat)
+            and part.factor == 1
             else None
             for part in self.parts.get(slot.key, ())
         ]
@@ -219,6 +221,8 @@ class Model:
             value = self.checkpoint.load(part.name)
             value = value[::-1] if part.reversed else value.ravel() if part.flat else value
             value = (value.T if part.transposed else value)[part.rows]
+            if part.factor != 1:
+                value = (value.astype(np.float64) * part.factor).astype(value.dtype)
             pieces.append(value + value.dtype.type(part.offset) if part.offset else value)
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         if out.shape != shape_of(slot):

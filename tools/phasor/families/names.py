@@ -3,7 +3,8 @@ other families are written.
 
 The parts of a model are named by dots: `encoder.q`, `decoder.cross_kv`, `source.embedding`,
 `output`. A table gives the name of the weight; a bias has the same name with `bias` for the last
-`weight`. `{layer}` is the layer's number from 0.
+`weight`. `{layer}` is the layer's number from 0. A fused tensor and its parts may both have names:
+the one that is there counts.
 """
 
 from __future__ import annotations
@@ -11,23 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from phasor.format import descriptor as D
-from phasor.values import table, words
-
-PARTS = words("""
-    attention_norm qkv q k v attention_out cross_norm cross_qkv cross_q cross_k cross_v
-    cross_out ffn_norm ffn_in ffn_gate ffn_out final_norm relative_keys relative_values
-    position_bias alibi_slopes inv_freq score cross_score
-""")
-INPUTS = words("embedding positions sinusoid embedding_norm")
-ALL = {
-    "output",
-    "output_bias",
-    "head",
-    "head_norm",
-    *(f"{s}.{p}" for s in ("encoder", "decoder") for p in PARTS),
-    *(f"{s}.{p}" for s in ("source", "target") for p in INPUTS),
-}
-
+from phasor.values import table
 
 # What attention may have beside its matrices. None of the published styles has it: the names are
 # this project's.
@@ -69,6 +54,7 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
+    "none": lambda stack: {},
     "torch-transformer": Preset(
         "{stack}.layers.{layer}.",
         "self_attn",
@@ -79,6 +65,10 @@ PRESETS = {
         attention_out   {own}.out_proj.weight
         attention_norm  norm1.weight
         cross_qkv       {cross}.in_proj_weight
+        cross_q         {cross}.q_proj_weight
+        cross_k         {cross}.k_proj_weight
+        cross_v         {cross}.v_proj_weight
+        cross_qkv_bias  {cross}.in_proj_bias
         cross_out       {cross}.out_proj.weight
         cross_norm      norm2.weight
         ffn_in          linear1.weight
@@ -159,7 +149,15 @@ def tensor_names(layers: str, text: str) -> dict[str, str]:
     }
 
 
+# The bias beside a weight that is called so: PyTorch's, BERT's first, the Annotated Transformer's.
+_BIASES = {"weight": "bias", "gamma": "beta", "a_2": "b_2", "g": "b"}
+
+
 def bias_name(weight: str) -> str:
-    """`norm1.weight` -> `norm1.bias`, `in_proj_weight` -> `in_proj_bias`."""
+    """`norm1.weight` -> `norm1.bias`, `in_proj_weight` -> `in_proj_bias`, `norm.a_2` ->
+    `norm.b_2`."""
+    start, _, last = weight.rpartition(".")
+    if last in _BIASES:
+        return f"{start}.{_BIASES[last]}" if start else _BIASES[last]
     at = weight.rfind("weight")
     return weight + ".bias" if at < 0 else weight[:at] + "bias" + weight[at + len("weight") :]

@@ -4,20 +4,13 @@ ignore that drop a bias or a norm of it."""
 from __future__ import annotations
 
 from phasor.errors import PhasorError, printable
-from phasor.families import names as N
 from phasor.families import nearest
 from phasor.families.model import Model
 from phasor.files import fits
-from phasor.sources.state_dict.tensors import WHEN, Tensors
+from phasor.sources.state_dict.tensors import PARTS, Tensors
 
 _MOST_NAMES = 4  # in a message
 _SIDES = {"source": "encoder", "target": "decoder"}
-# Parts that a model may bring, by the key of its stack and the values that ask for them.
-_MAY = {
-    "sinusoid": ("position", ("sinusoidal", "sinusoidal-halves")),
-    "alibi_slopes": ("attention_position", ("alibi",)),
-    "inv_freq": ("attention_position", ("rotary", "rotary-halves")),
-}
 
 
 def check(tensors: Tensors, model: Model) -> None:
@@ -33,8 +26,8 @@ def _check_names(tensors: Tensors, model: Model, used: set[str | None]) -> None:
     for part in tensors.description.names:
         stack = part.partition(".")[0]
         layers = len(model.descriptor.get(_SIDES.get(stack, stack), {}).get("layers", [0])) // 2
-        names = [tensors.name(part, layer) for layer in range(max(layers, 1))]
-        if not any(name in used or N.bias_name(name) in used for name in names):
+        names = [n for layer in range(max(layers, 1)) for n in tensors.tensors(part, layer)]
+        if not any(name in used for name in names):
             raise PhasorError(
                 f"{tensors.description.path}: names.{part}: the model that is described has no use"
                 f" for it{_why(tensors, part)}{nearest.meant(part, _useful(tensors) - {part})}"
@@ -43,24 +36,23 @@ def _check_names(tensors: Tensors, model: Model, used: set[str | None]) -> None:
 
 def _why(tensors: Tensors, part: str) -> str:
     """What a description would have to say for it."""
-    stack, _, what = part.partition(".")
-    s = tensors.description.stacks.get(_SIDES.get(stack, stack))
-    key, values = {**WHEN, **_MAY}.get(what, ("", ()))
-    if s is None or not key or s[key] in values:
+    stack = part.partition(".")[0]
+    s, row = tensors.description.stacks.get(_SIDES.get(stack, stack)), PARTS.get(part)
+    if s is None or row is None or not row.key or s[row.key] in row.values:
         return ""
-    asks = " or ".join(str(v).lower() if v is True else f'"{v}"' for v in values)
-    own = str(s[key]).lower() if isinstance(s[key], bool) else f'"{s[key]}"'
-    return f": {key} is {own}, and {asks} asks for it"
+    asks = "true" if True in row.values else " or ".join(f'"{v}"' for v in row.values)
+    own = str(s[row.key]).lower() if isinstance(s[row.key], bool) else f'"{s[row.key]}"'
+    return f": {row.key} is {own}, and {asks} asks for it"
 
 
 def _useful(tensors: Tensors) -> set[str]:
     out = set()
-    for part in N.ALL:
-        side, _, what = part.partition(".")
+    for part, row in PARTS.items():
+        side = part.partition(".")[0]
         stack = _SIDES.get(side, side)
         s = tensors.description.stacks.get(stack)
-        key, values = _MAY.get(what, ("", ()))
-        if tensors.asks_for(part, stack) or (s is not None and key and s[key] in values):
+        may = s is not None and row.key and s[row.key] in row.values
+        if may or tensors.asks_for(part, stack):
             out.add(part)
     return out
 

@@ -2,21 +2,18 @@
 defaults filled in.
 
     name = "zh-en"                     # also author, license, credit, origin: text for people
-    preset = "torch-transformer"       # or "separate", "bias-free": how the tensors are called
+    preset = "torch-transformer"       # how the tensors are called
     stack = "encoder-decoder"          # or "encoder", "decoder"
     heads = 4
     norm_place = "before"              # or "after" (the residual)
-    position = "sinusoidal"            # added to the embedding; or "sinusoidal-halves", "learned",
-                                       "none"
-    attention_position = "alibi"       # inside self-attention; or "relative_key", "t5", "rotary", …
-                                       ("none")
+    position = "sinusoidal"            # added to the embedding
 
-A key that is not known is an error. `KEYS` says what there is, with the defaults; [encoder] and
-[decoder] may have most of the keys of the model once more, for that stack only. [source] and
-[target] have the ids and the tokenizer; [names] maps a part of the model to the name of its tensor,
-`{layer}` standing for the layer's number; [rename] replaces the start of names; [checkpoint] has
-`key` (the entry of a nested file) and `ignore` (patterns of tensors that are not part of the
-model).
+A key that is not known is an error. src/facts/description.toml says what there is, with the
+defaults; [encoder] and [decoder] may have the keys of a stack once more, for that one only, and
+[[encoder.except]] for some of its layers. [source] and [target] have the ids and the tokenizer,
+[generation] what decoding is recommended; [names] maps a part of the model to the name of its
+tensor, `{layer}` standing for the layer's number; [rename] replaces names; [checkpoint] has `key`
+(the entry of a nested file) and `ignore` (patterns of tensors that are not part of the model).
 """
 
 from __future__ import annotations
@@ -26,142 +23,45 @@ import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping, NamedTuple
 
 from phasor.errors import named, printable, shown
-from phasor.families import sinusoids
+from phasor.families import nearest
 from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, is_below, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_number, is_whole, settings, words
+from phasor.sources.state_dict import keys as K
+from phasor.values import is_number, is_whole, settings
 
 _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
 _MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
-STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
-_ACTIVATIONS = {row.word: row.number for row in D.ACTIVATIONS if row.word and row.configs}
+_MOST_TENSORS = 4096  # of a part
+_MOST_EXCEPTIONS = 64
 # Divided by the deviation of N − 1 values, and eps added to that: the Annotated Transformer's.
 UNBIASED = "layer-unbiased"
-CHOICES = {
-    "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM, UNBIASED: D.LAYER_NORM},
-    "norm_place": {"before": D.BEFORE, "after": D.AFTER},
-    "activation": _ACTIVATIONS,
-    "position": {
-        "none": 0,
-        "learned": D.LEARNED,
-        "sinusoidal": D.INTERLEAVED,
-        "sinusoidal-halves": D.HALVES,
-    },
-    "position_rates": {"paper": sinusoids.PAPER, "tensor2tensor": sinusoids.TENSOR2TENSOR},
-    "embedding_norm_place": {"after-positions": 0, "before-positions": 1},
-    "attention_position": {
-        "none": 0,
-        "relative_key": D.RELATIVE_KEY,
-        "relative_key_query": D.RELATIVE_KEY_QUERY,
-        "three-way": D.THREE_WAY,
-        "clipped": D.CLIPPED,
-        "t5": D.T5_BIAS,
-        "alibi": D.ALIBI,
-        "rotary": D.ROTARY_INTERLEAVED,
-        "rotary-halves": D.ROTARY_HALVES,
-    },
-    "relative_order": {"key-query": False, "query-key": True},
-    "score": {"dot": 0, "additive": 1},
-    "cross_score": {"dot": 0, "additive": 1},
-    "head_activation": {"none": 0, **_ACTIVATIONS, "tanh": D.TANH},
-    "output": {
-        "own": D.TIED_OWN,
-        "target-embedding": D.TIED_TARGET,
-        "source-embedding": D.TIED_SOURCE,
-    },
-}
-_TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list, dict)}
-
-
-def _keys_of(text: str) -> dict[str, tuple[tuple[type, ...], Any]]:
-    """name -> types, default: from lines of a name, its types, and the default in JSON (without
-    one: it must be there, or is found in the weights)."""
-    rows = [line.split(maxsplit=2) for line in text.splitlines() if line.strip()]
-    lines = (f"{name} {''.join(default) or 'null'}" for name, _, *default in rows)
-    defaults = settings("\n".join(lines))
-    return {
-        name: (tuple(_TYPES[kind] for kind in kinds.split("|")), defaults[name])
-        for name, kinds, *_ in rows
-    }
-
-
-_STACK_KEYS = _keys_of("""
-    heads               int
-    kv_heads            int         0
-    norm                str         "layer"
-    norm_place          str
-    norm_eps            float       1e-05
-    final_norm          bool
-    activation          str         "relu"
-    position            str
-    position_base       float       10000.0
-    position_rates      str         "paper"
-    position_offset     int         0
-    embedding_norm_place  str       "after-positions"
-    max_positions       int         0
-    embedding_scale     float|str
-    score_scale         float|str
-    layers              int         0
-    hidden              int         0
-    width               int         0
-    head_width          int         0
-    attention_position  str         "none"
-    max_distance        int         0
-    relative_order      str         "key-query"
-    relative_values     bool        true
-    num_buckets         int         0
-    two_sided           bool
-    alibi_slopes        list        []
-    rotary_width        int         0
-    rotary_base         float       10000.0
-    rotary_scaling      dict        {}
-    rotary_trained      int         0
-    rotary_context      int         0
-    score               str         "dot"
-    cross_score         str         "dot"
-    cross_score_scale   float|str
-""")
+KEYS = {**K.MODEL, **K.STACK}
+CHOICES = {key: row.values for key, row in KEYS.items() if row.values}
+STACKS = CHOICES["stack"]
 # What a description must say, or its preset.
-_NEEDED = words("heads position norm_place embedding_scale score_scale final_norm")
-_NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
-_MODEL_KEYS = _keys_of("""
-    name     str         ""
-    author   str         ""
-    license  str         ""
-    credit   str         ""
-    origin   str         ""
-    preset   str
-    stack    str         "encoder-decoder"
-    output   str         "own"
-    output_scale  float|str  "one"
-    head_activation  str  "none"
-""")
-_SIDE_KEYS = _keys_of("""
-    vocabulary        int         0
-    tokenizer         str         ""
-    pad               int         -1
-    unknown           int         -1
-    start             int         -1
-    end               list        []
-    decoder_start     int         -1
-    forced_first      int         -1
-    mask              int         -1
-    prefix            list        []
-    suffix            list        []
-    embedding_shared  bool        false
-""")
-KEYS = {**_MODEL_KEYS, **_STACK_KEYS}
+_NEEDED = ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm")
+# Keys of a stack that are one for all of its blocks.
+_OF_STACK = frozenset(
+    """
+    final_norm final_norm_eps embedding_norm embedding_norm_eps embedding_norm_place position
+    position_base position_rates position_offset max_positions embedding_scale projection_place
+    layers sets width norm_place norm qkv_order qkv_by_head transposed rotary_context
+""".split()
+)
+# Where an exception is: at these layers, or at every N-th from the first on.
+_WHERE = {"layers": K.Key((list,), items="ids"), "every": K.Key((int,)), "first": K.Key((int,), 0)}
 # nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides by
 # √(head width). Published code of the style "separate" divides scores by √(head width) or by
 # √heads: the description must say which.
-_PRESET_DEFAULTS = {
+_PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
+    "none": {},
     "torch-transformer": settings("""
         final_norm   true
         score_scale  "sqrt_head_width"
@@ -183,16 +83,28 @@ _PRESET_DEFAULTS = {
 }
 
 
+class Named(NamedTuple):
+    """What [names] says of a part: its tensors, one below the other, and how they are stored."""
+
+    tensors: tuple[str, ...]
+    transposed: bool | None = None  # None: as the stack's matrices
+    factor: float = 1.0
+    offset: float = 0.0
+
+
 @dataclass
 class Description:
-    """What a TOML says. `stacks` has the keys of _STACK_KEYS for each stack there is, `sides` those
-    of _SIDE_KEYS."""
+    """What a TOML says. `stacks` has the keys of K.STACK for each stack there is, `sides` those of
+    K.SIDE."""
 
     path: Path
     model: dict[str, Any]
     stacks: dict[str, dict[str, Any]]
     sides: dict[str, dict[str, Any]]
-    names: dict[str, str] = field(default_factory=dict)
+    exceptions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    generation: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, Named] = field(default_factory=dict)
+    implied: dict[str, Named] = field(default_factory=dict)  # of the preset's file
     rename: dict[str, str] = field(default_factory=dict)
     key: str | None = None
     ignore: list[str] = field(default_factory=list)
@@ -206,47 +118,94 @@ class Description:
         return self.model["preset"]
 
 
-def _typed(where: str, key: str, value: Any, kinds: tuple[type, ...]) -> Any:
-    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+def _typed(where: str, key: str, value: Any, row: K.Key) -> Any:
+    if float in row.types and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+    if not isinstance(value, row.types) or (isinstance(value, bool) and bool not in row.types):
         raise PhasorError(
-            f"{where}{key}: {shown(value)}, expected {' or '.join(k.__name__ for k in kinds)}"
+            f"{where}{key}: {shown(value)}, expected {' or '.join(k.__name__ for k in row.types)}"
         )
     if type(value) is int and abs(value) > _MOST_NUMBER:
         raise PhasorError(f"{where}{key}: {shown(value)}, expected at most {_MOST_NUMBER}")
-    if key == "layers" and value > D.MAX_LAYERS:
+    if key in ("layers", "sets") and type(value) is int and value > D.MAX_LAYERS:
         raise PhasorError(f"{where}{key}: {value}, expected at most {D.MAX_LAYERS}")
     if isinstance(value, float) and not math.isfinite(value):
         raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
-    if key in _NUMBERS:
-        if not all(map(is_number, value)):
-            raise PhasorError(f"{where}{key}: expected a list of finite numbers")
-    elif isinstance(value, list) and not all(is_whole(v, 0, _MOST_NUMBER) for v in value):
-        raise PhasorError(f"{where}{key}: expected a list of ids")
-    if key in CHOICES and value not in CHOICES[key]:
+    if isinstance(value, list) and not all(map(_ITEMS[row.items].test, value)):
+        raise PhasorError(f"{where}{key}: expected a list of {_ITEMS[row.items].what}")
+    if isinstance(value, str) and row.values and value not in row.values:
         other = {"position": "attention_position", "attention_position": "position"}.get(key)
         hint = f'; did you mean {other} = "{value}"?' if other and value in CHOICES[other] else ""
         raise PhasorError(
-            f"{where}{key}: {shown(value)}, expected {' or '.join(CHOICES[key])}{hint}"
+            f"{where}{key}: {shown(value)}, expected {' or '.join(row.values)}{hint}"
         )
     return value
+
+
+class _Items(NamedTuple):
+    """What a list may hold."""
+
+    what: str
+    test: Any
+
+
+_ITEMS = {
+    "ids": _Items("ids", lambda v: is_whole(v, 0, _MOST_NUMBER)),
+    "numbers": _Items("finite numbers", is_number),
+    "texts": _Items("texts", lambda v: isinstance(v, str) and v.isprintable()),
+}
 
 
 def _table(content: dict, name: str) -> dict:
     value = content.pop(name, {})
     if not isinstance(value, dict):
         raise PhasorError(f"{name}: expected a table")
-    return value
+    return dict(value)
 
 
-def _keys(where: str, content: dict, known: dict) -> dict[str, Any]:
+def _unknown(where: str, key: str, known: Any) -> PhasorError:
+    near = nearest.meant(key, known) if "." not in key else ""
+    near = near or "; docs/convert.md has tables of them"
+    return PhasorError(f"{where}{printable(key)}: no key is called so here{near}")
+
+
+def _keys(where: str, content: dict, known: dict[str, K.Key]) -> dict[str, Any]:
     for key in content:
         if key not in known:
-            raise PhasorError(
-                f"{where}{printable(key)}: no key is called so here; there are {', '.join(known)}"
-            )
-    return {key: _typed(where, key, value, known[key][0]) for key, value in content.items()}
+            raise _unknown(where, key, known)
+    return {key: _typed(where, key, value, known[key]) for key, value in content.items()}
+
+
+def _named(name: str, value: Any) -> Named:
+    """Of one part: a tensor's name, a list of them, or a table with `tensor`."""
+    table = dict(value) if isinstance(value, dict) else {"tensor": value}
+    tensors = table.pop("tensor")
+    tensors = [tensors] if isinstance(tensors, str) else tensors
+    if not isinstance(tensors, list) or not all(isinstance(t, str) for t in tensors) or not tensors:
+        raise PhasorError(f"{name}: {shown(value)}, expected text, or a list of texts")
+    if len(tensors) > _MOST_TENSORS:
+        raise PhasorError(f"{name}: {len(tensors)} tensors, expected at most {_MOST_TENSORS}")
+    return Named(tuple(tensors), **_keys(f"{name}.", table, _OF_NAME))
+
+
+_OF_NAME = {
+    "transposed": K.Key((bool,)),
+    "factor": K.Key((float,)),
+    "offset": K.Key((float,)),
+}
+
+
+def _names(name: str, table: dict) -> dict[str, Named]:
+    """[names]; nested tables (encoder.q = …) become dotted names."""
+    out = {}
+    for key, value in table.items():
+        where = f"{name}.{printable(key)}"
+        if isinstance(value, dict) and "tensor" not in value:
+            inner = _names(where, value)
+            out.update({f"{key}.{part}": said for part, said in inner.items()})
+        else:
+            out[key] = _named(where, value)
+    return out
 
 
 def _texts(name: str, table: dict) -> dict[str, str]:
@@ -268,7 +227,7 @@ def _stack(name: str, shared: dict, own: dict, preset: str, also: str) -> dict[s
     """The keys of one stack: its own, else the model's, else the preset's, else the default. also:
     what else a description lacks, said with the keys that are missing here."""
     given, preset_values = {**shared, **own}, _PRESET_DEFAULTS[preset]
-    out = {key: default for key, (_, default) in _STACK_KEYS.items()}
+    out = {key: row.default for key, row in K.STACK.items()}
     out.update(preset_values)
     out.update(given)
     _scales(out, given, preset_values.get("score_scale"))
@@ -279,14 +238,51 @@ def _stack(name: str, shared: dict, own: dict, preset: str, also: str) -> dict[s
             f"{', '.join(absent)}: missing for the {name}; the preset {preset!r} does not imply"
             f" {'them' if len(absent) > 1 else 'it'}{more if 'score_scale' in absent else ''}{also}"
         )
-    for key, (kinds, _) in _STACK_KEYS.items():
-        if int in kinds and out[key] < (key == "heads"):
-            raise PhasorError(f"{name}: {key}: {out[key]} is too small")
-    if out["norm_eps"] < 0:
-        raise PhasorError(f"{name}: norm_eps: {out['norm_eps']} is negative")
-    if out["two_sided"] is None:
-        out["two_sided"] = name == "encoder"
+    for key, value in {"two_sided": name == "encoder", **_EPSILONS}.items():
+        if out[key] is None:
+            out[key] = out[value] if isinstance(value, str) else value
+    _check_sizes(name, out)
     return out
+
+
+# Epsilons that are the norms' unless they are said.
+_EPSILONS = {"final_norm_eps": "norm_eps", "embedding_norm_eps": "norm_eps"}
+
+
+def _check_sizes(name: str, keys: dict[str, Any]) -> None:
+    for key, value in keys.items():
+        if type(value) is int and value < (key == "heads"):
+            raise PhasorError(f"{name}: {key}: {value} is too small")
+        if key.endswith("_eps") and value is not None and value < 0:
+            raise PhasorError(f"{name}: {key}: {value} is negative")
+    if sorted(keys.get("qkv_order", "qkv")) != sorted("qkv"):
+        order = shown(keys["qkv_order"])
+        raise PhasorError(f"{name}: qkv_order: {order}, expected q, k and v once")
+
+
+def _exceptions(name: str, tables: Any) -> list[dict[str, Any]]:
+    """[[encoder.except]]: where it is, and the keys of these layers."""
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise PhasorError(f"{name}.except: expected [[{name}.except]], a table for some layers")
+    if len(tables) > _MOST_EXCEPTIONS:
+        raise PhasorError(f"{name}.except: {len(tables)}, expected at most {_MOST_EXCEPTIONS}")
+    known = {key: row for key, row in K.STACK.items() if key not in _OF_STACK}
+    out = []
+    for table in tables:
+        one = _keys(f"{name}.except.", table, {**known, **_WHERE})
+        if ("layers" in one) == ("every" in one) or one.get("every", 1) < 1:
+            raise PhasorError(f"{name}.except: expected either layers or every, from 1 on")
+        _check_sizes(f"{name}.except", one)
+        out.append(one)
+    return out
+
+
+def is_at(exception: dict[str, Any], layer: int) -> bool:
+    """Whether an exception is of this layer."""
+    first = exception.get("first", 0)
+    if "layers" in exception:
+        return layer in exception["layers"]
+    return layer >= first and (layer - first) % exception["every"] == 0
 
 
 def _scales(out: dict[str, Any], given: dict, preset: float | str | None) -> None:
@@ -297,6 +293,19 @@ def _scales(out: dict[str, Any], given: dict, preset: float | str | None) -> Non
         if scale is None and key and out["score"] == out["cross_score"]:
             scale = out["score_scale"]
         out[f"{key}score_scale"] = scale if scale is not None else 1.0 if additive else preset
+
+
+def fields_of(scope: str, rows: dict[str, K.Key], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a scope of the descriptor that are keys of the description as they are; a
+    default is left out."""
+    out = {}
+    for key, row in rows.items():
+        start, _, name = row.field.rpartition(".")
+        value = given.get(key)
+        if name and start == scope and value is not None and value != row.default:
+            value = row.values[value] if row.values else value
+            out[name] = int(value) if isinstance(value, bool) else value
+    return out
 
 
 def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
@@ -347,71 +356,104 @@ def _parse(text: str) -> dict[str, Any]:
     return content
 
 
+_TABLES = ("encoder", "decoder", "source", "target", "generation", "names", "rename", "checkpoint")
+
+
+_FOLDER = Path(__file__).resolve().parents[2] / "presets"
+FILES = {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def _with_preset(content: dict) -> tuple[dict, dict[str, Named]]:
+    """The content over that of its preset's file, of which only what is of its stack counts; and
+    the names of that file."""
+    preset = content.get("preset")
+    if not isinstance(preset, str) or preset not in FILES:
+        return content, {}
+    base = _parse(FILES[preset].read_text("utf-8"))
+    stack = content.get("stack", base.get("stack", K.MODEL["stack"].default))
+    others = {"encoder": ("decoder", "target"), "decoder": ("encoder", "source")}
+    absent = others.get(str(stack), ())
+    named = {key: v for key, v in base.pop("names", {}).items() if key not in absent}
+    base = {key: value for key, value in base.items() if key not in absent}
+    return {**_merged(base, content), "preset": base["preset"]}, _names("names", named)
+
+
+def _merged(base: dict, over: dict) -> dict:
+    """Of two trees of tables, the second counting more."""
+    out = {**base, **over}
+    for key in base.keys() & over.keys():
+        if isinstance(base[key], dict) and isinstance(over[key], dict):
+            out[key] = _merged(base[key], over[key])
+    return out
+
+
 def parse_description(content: dict, path: Path = Path("description")) -> Description:
     """The same from a dictionary, as a TOML reader gives it."""
-    content = dict(content)
-    tables = {
-        name: _table(content, name)
-        for name in ("encoder", "decoder", "source", "target", "names", "rename", "checkpoint")
-    }
+    content, implied = _with_preset(dict(content))
+    tables = {name: _table(content, name) for name in _TABLES}
     given = _keys("", content, KEYS)
-    model = {key: given.get(key, default) for key, (_, default) in _MODEL_KEYS.items()}
-    for key, known in (("preset", PRESETS), ("stack", STACKS)):
+    model = {key: given.get(key, row.default) for key, row in K.MODEL.items()}
+    for key, known in (("preset", {**PRESETS, **FILES}), ("stack", STACKS)):
         if model[key] not in known:
             found = "missing" if model[key] is None else shown(model[key])
             raise PhasorError(f"{key}: {found}, expected one of {', '.join(known)}")
-    wanted = STACKS[model["stack"]]
-    shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
-    begins = wanted != D.ENCODER_DECODER or {"start", "decoder_start"} & tables["target"].keys()
+    out = Description(path, model, {}, {}, rename=_texts("rename", tables["rename"]))
+    _read_stacks(out, {k: v for k, v in given.items() if k in K.STACK}, tables)
+    if tables["generation"] and out.stack == D.ENCODER:
+        raise PhasorError("generation: an encoder generates nothing")
+    out.generation = _keys("generation.", tables["generation"], K.GENERATION)
+    out.names, out.implied = _names("names", tables["names"]), implied
+    _read_checkpoint(out, tables["checkpoint"])
+    return out
+
+
+def _read_stacks(out: Description, shared: dict[str, Any], tables: dict[str, dict]) -> None:
+    """The stacks that there are, with their sides."""
+    begins = out.stack != D.ENCODER_DECODER or {"start", "decoder_start"} & tables["target"].keys()
     also = "" if begins else "; target.start: missing too, the id that an output begins with"
-    stacks, sides = {}, {}
     for name, side, absent in (("encoder", "source", D.DECODER), ("decoder", "target", D.ENCODER)):
-        if wanted == absent:
+        if out.stack == absent:
             for table in (name, side):
                 if tables[table]:
-                    raise PhasorError(f"{table}: a model of stack {model['stack']!r} has none")
+                    raise PhasorError(
+                        f"{table}: a model of stack {out.model['stack']!r} has none"
+                    )
             continue
-        stacks[name] = _stack(
-            name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"], also
-        )
-        given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
-        for key, value in given_side.items():
+        out.exceptions[name] = _exceptions(name, tables[name].pop("except", []))
+        own = _keys(f"{name}.", tables[name], K.STACK)
+        out.stacks[name] = _stack(name, shared, own, out.preset, also)
+        given = _keys(f"{side}.", tables[side], K.SIDE)
+        for key, value in given.items():
             if type(value) is int and value < 0:
                 raise PhasorError(f"{side}.{key}: {value} is not an id")
-        if not is_below(given_side.get("tokenizer", "")):
+        if not is_below(given.get("tokenizer", "")):
             raise PhasorError(
-                f"{side}.tokenizer: {shown(given_side['tokenizer'])} is not beside the description "
+                f"{side}.tokenizer: {shown(given['tokenizer'])} is not beside the description "
                 "or in a folder there (--tokenizer takes any file)"
             )
-        sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
-    checkpoint = tables["checkpoint"]
-    key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
+        out.sides[side] = {**{key: row.default for key, row in K.SIDE.items()}, **given}
+
+
+def _read_checkpoint(out: Description, checkpoint: dict[str, Any]) -> None:
+    out.key, out.ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
     if checkpoint:
-        raise PhasorError(
-            f"checkpoint.{printable(next(iter(checkpoint)))}: no key is called so here; there are "
-            "key, ignore"
-        )
+        raise _unknown("checkpoint.", next(iter(checkpoint)), ("key", "ignore"))
     if (
-        not (key is None or isinstance(key, str))
-        or not isinstance(ignore, list)
-        or not all(isinstance(p, str) for p in ignore)
+        not (out.key is None or isinstance(out.key, str))
+        or not isinstance(out.ignore, list)
+        or not all(isinstance(p, str) for p in out.ignore)
     ):
         raise PhasorError("checkpoint: key is text and ignore a list of patterns")
-    if any(c in pattern for pattern in ignore for c in "[]"):
+    if any(c in pattern for pattern in out.ignore for c in "[]"):
         raise PhasorError(
             "checkpoint.ignore: in a pattern * is any text and ? any character; [ and ] are not "
             "built"
         )
-    for where, rules in (("checkpoint.ignore", ignore), ("rename", tables["rename"])):
+    for old, new in out.rename.items():
+        if old.count("*") != new.count("*"):
+            raise PhasorError(
+                f"rename: {printable(old)} = {printable(new)}: expected as many * in both"
+            )
+    for where, rules in (("checkpoint.ignore", out.ignore), ("rename", out.rename)):
         if len(rules) > _MOST_RULES:
             raise PhasorError(f"{where}: {len(rules)} entries, expected at most {_MOST_RULES}")
-    return Description(
-        path,
-        model,
-        stacks,
-        sides,
-        names=_texts("names", tables["names"]),
-        rename=_texts("rename", tables["rename"]),
-        key=key,
-        ignore=ignore,
-    )

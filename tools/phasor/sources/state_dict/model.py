@@ -4,20 +4,29 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping
+from typing import Any, Mapping
 
 import numpy as np
 
 from phasor.checkpoints import wrappers
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.families import names as N
-from phasor.families.model import INPUTS, ROLES, Model, Part, same_sides, shape_of
+from phasor.families.model import INPUTS, ROLES, Model, Part, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.sources.state_dict import checks
-from phasor.sources.state_dict.description import CHOICES, UNBIASED, Description, scale_of
-from phasor.sources.state_dict.positions import SIDES, Positions
+from phasor.sources.state_dict import keys as K
+from phasor.sources.state_dict.description import (
+    CHOICES,
+    UNBIASED,
+    Description,
+    Named,
+    fields_of,
+    is_at,
+    scale_of,
+)
+from phasor.sources.state_dict.outputs import Outputs
+from phasor.sources.state_dict.positions import SIDES
 from phasor.values import words
 
 _TEXTS = words("name author license credit origin")
@@ -26,9 +35,20 @@ _NORMS = {
     *{R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM},
 }
 _OUTPUTS = {R.OUTPUT_WEIGHT: "output", R.HEAD: "head", R.HEAD_NORM: "head_norm"}
+_OUTPUTS |= {R.CLASSIFIER: "classifier"}
+_AFTER = {
+    R.ATTENTION_AFTER: "attention_after",
+    R.CROSS_AFTER: "cross_after",
+    R.FFN_AFTER: "ffn_after",
+}
+_RELATIVE = {
+    R.RELATIVE_KEYS: "relative_keys",
+    R.RELATIVE_VALUES: "relative_values",
+    R.RELATIVE_QUERIES: "relative_queries",
+}
 
 
-class _Reader(Positions):
+class _Reader(Outputs):
     """Builds the Model: first the descriptor from the shapes that are found, then the parts of each
     slot."""
 
@@ -42,17 +62,20 @@ class _Reader(Positions):
         for stack in d.stacks:
             out[SIDES[stack]] = self.side(SIDES[stack])
             out[stack] = self.stack(stack)
-            kinds, s = self.kinds(stack, out["kinds"]), d.stacks[stack]
-            out[stack]["layers"] = [n for i, kind in enumerate(kinds) for n in (kind, i)]
+            layers, s = self.kinds(stack, out["kinds"]), d.stacks[stack]
+            out[stack]["layers"] = [n for layer in layers for n in layer]
             if s["rotary_scaling"]:
-                width = out["kinds"][kinds[0]].get("rotary_width")
+                width = out["kinds"][layers[0][0]].get("rotary_width")
                 if not width:
                     raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
                 limits = (self.scaled(stack, width).most, s["max_positions"])
                 s["max_positions"] = min(filter(None, limits), default=0)
                 if s["max_positions"]:
                     out[stack]["max_positions"] = s["max_positions"]
-        out["output"] = self.output()
+        last = out["encoder" if d.stack == D.ENCODER else "decoder"]
+        out["output"] = self.output(last["width"])
+        if d.generation:
+            out["generation"] = fields_of("", K.GENERATION, d.generation)
         return out
 
     def side(self, side: str) -> dict:
@@ -61,10 +84,7 @@ class _Reader(Positions):
             "vocabulary": given["vocabulary"] or self.rows(f"{side}.embedding"),
             "embedding_shared": int(given["embedding_shared"]),
         }
-        for key in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask"):
-            if given[key] >= 0:
-                out[key] = given[key]
-        out.update({key: given[key] for key in ("end", "prefix", "suffix") if given[key]})
+        out.update(fields_of("", K.SIDE, given))
         if (
             side == "target"
             and self.description.stack == D.ENCODER_DECODER
@@ -77,37 +97,59 @@ class _Reader(Positions):
     def stack(self, stack: str) -> dict:
         """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], SIDES[stack]
-        width = s["width"] or self.rows(f"{side}.embedding", 1)
+        inner = self.rows(f"{side}.embedding", 1)
+        out = {}
+        if f"{side}.projection" in self.names:
+            width = s["width"] or self.rows(f"{side}.projection")
+            place = CHOICES["projection_place"][s["projection_place"]]
+            out.update(embedding_width=inner, projection_place=place)
+            out["projection_bias"] = int(self.has_bias(f"{side}.projection", 1))
+            inner = width if place else inner
+        else:
+            width = inner = s["width"] or inner
         scales = {"sqrt_width": math.sqrt(width), "one": 1.0}
-        out = {
-            "width": width,
-            "position": CHOICES["position"][s["position"]],
-            "embedding_scale": scale_of("embedding_scale", s["embedding_scale"], scales),
-        }
+        out.update(
+            width=width,
+            position=CHOICES["position"][s["position"]],
+            embedding_scale=scale_of("embedding_scale", s["embedding_scale"], scales),
+        )
         if s["final_norm"]:
-            out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
+            out.update(final_norm=self.norm(s, "final_norm"), final_norm_eps=s["final_norm_eps"])
         if f"{side}.embedding_norm" in self.names:
-            out.update(embedding_norm=CHOICES["norm"][s["norm"]], embedding_norm_eps=s["norm_eps"])
+            eps = s["embedding_norm_eps"]
+            out.update(embedding_norm=self.norm(s, "embedding_norm"), embedding_norm_eps=eps)
+        if f"{side}.segments" in self.names:
+            out["segments"] = self.rows(f"{side}.segments")
         if CHOICES["embedding_norm_place"][s["embedding_norm_place"]]:
             out["embedding_norm_place"] = 1
         if s["max_positions"]:
             out["max_positions"] = s["max_positions"]
-        if out["position"] in (D.INTERLEAVED, D.HALVES) and width % 2:
-            raise PhasorError(f"{stack}: width {width} is odd, sine and cosine need an even width")
+        if out["position"] in (D.INTERLEAVED, D.HALVES) and inner % 2:
+            raise PhasorError(f"{stack}: width {inner} is odd, sine and cosine need an even width")
         return out
+
+    def norm(self, s: dict[str, Any], key: str) -> int:
+        """A kind of norm: what the key says, else the blocks'."""
+        own = s[key] if isinstance(s[key], str) else s["norm"]
+        return CHOICES["norm"][own]
 
     def attention(self, stack: str, prefix: str, layers: int) -> tuple[int, int, int]:
         """(head width, kv heads, bias bits) of self- ("") or cross-attention ("cross_")."""
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
-        kv, heads = s["kv_heads"] or s["heads"], s["heads"]
+        heads = prefix and s["cross_heads"] or s["heads"]
+        kv = s["kv_heads"] if heads == s["heads"] else 0
+        kv = prefix and s["cross_kv_heads"] or kv or heads
         out_bias = D.BIAS_OUT * self.has_bias(
             f"{name}attention_out" if not prefix else f"{name}out", layers
         )
-        first, units, width = f"{name}q", heads, s["head_width"]
+        first, units = f"{name}q", heads
+        width = prefix and s["cross_head_width"] or s["head_width"]
         bits = sum(self.has_bias(name + part, layers) << i for i, part in enumerate("qkv"))
         if f"{name}qkv" in self.names:
             first, units = f"{name}qkv", heads + 2 * kv
             bits = D.QKV_BIASES * self.has_bias(first, layers)
+        elif self.has(f"{name}qkv_bias"):
+            bits = D.QKV_BIASES
         rows = units * width or self.rows(first)
         if rows % units:
             raise PhasorError(
@@ -115,29 +157,60 @@ class _Reader(Positions):
             )
         return rows // units, kv, bits | out_bias
 
-    def kinds(self, stack: str, kinds: list[dict]) -> list[int]:
-        """The kind of each layer, put behind `kinds`: one, or several where layers differ in a
-        table that belongs to a kind."""
-        layers = self.layers(stack)
-        kind = self.kind(stack, layers)
-        tables, out = [], []
-        for role, table in self.kind_tables(stack, kind, layers):
+    def kinds(self, stack: str, kinds: list[dict]) -> list[tuple[int, int]]:
+        """(kind, set) of each layer, the kinds put behind `kinds`: one, or several where layers
+        differ in a table that belongs to a kind, or are exceptions."""
+        d, sets = self.description, self.layers(stack)
+        plain, first, out = d.stacks[stack], len(kinds), []
+        count = plain["layers"] or sets
+        made: dict[tuple[int, ...], Any] = {}
+        tables: list[Any] = []
+        for i, one in enumerate(d.exceptions.get(stack, ())):
+            if not any(is_at(one, layer) for layer in range(count)):
+                raise PhasorError(f"{stack}.except: number {i + 1} is of none of {count} layers")
+        for layer in range(count):
+            at = [i for i, one in enumerate(d.exceptions.get(stack, ())) if is_at(one, layer)]
+            if tuple(at) not in made:
+                d.stacks[stack] = {**plain, **self.exception(stack, at)}
+                self.rotary.pop(stack, None)
+                kind = self.kind(stack, sets)
+                made[tuple(at)] = kind, self.kind_tables(stack, kind, sets)
+                d.stacks[stack] = plain
+                self.rotary.pop(stack, None)
+            kind, own = made[tuple(at)]
+            role, table = own[layer * sets // count]
             same = next(
-                (i for i, other in enumerate(tables) if np.array_equal(other, table)), len(tables)
+                (
+                    i
+                    for i, other in enumerate(tables)
+                    if kinds[first + i] == kind and np.array_equal(other, table)
+                ),
+                len(tables),
             )
             if same == len(tables):
                 tables.append(table)
+                kinds.append(dict(kind))
                 if role:
-                    self.values[R.key_of(R.KINDS, len(kinds) + same, role)] = table
-            out.append(len(kinds) + same)
-        kinds.extend(dict(kind) for _ in tables)
+                    self.values[R.key_of(R.KINDS, first + same, role)] = table
+            out.append((first + same, layer * sets // count))
+        of_set = dict((number, kind) for kind, number in out)
+        if any(of_set[number] != kind for kind, number in out):
+            raise PhasorError(f"{stack}: sets: layers that share a set are of one kind")
         return out
+
+    def exception(self, stack: str, at: list[int]) -> dict[str, Any]:
+        """The keys of a layer that are its own."""
+        own: dict[str, Any] = {}
+        for i in at:
+            own |= self.description.exceptions[stack][i]
+        return {key: value for key, value in own.items() if key in K.STACK and key != "layers"}
 
     def kind(self, stack: str, layers: int) -> dict:
         s = self.description.stacks[stack]
         head_width, kv, bits = self.attention(stack, "", layers)
         gated = f"{stack}.ffn_gate" in self.names
         out = {
+            **fields_of("kinds", K.STACK, s),
             "norm": CHOICES["norm"][s["norm"]],
             "norm_place": CHOICES["norm_place"][s["norm_place"]],
             "norm_eps": s["norm_eps"],
@@ -153,11 +226,13 @@ class _Reader(Positions):
             + 2 * self.has_bias(f"{stack}.ffn_out", layers),
             "norm_biases": int(self.has_bias(f"{stack}.attention_norm", layers)),
         }
+        if f"{stack}.q_norm" in self.names:
+            out["qk_norm"] = self.norm(s, "qk_norm")
         if stack == "decoder" and self.description.stack == D.ENCODER_DECODER:
             cross_width, cross_kv, cross_bits = self.attention(stack, "cross_", layers)
             out.update(
                 cross=1,
-                cross_heads=s["heads"],
+                cross_heads=s["cross_heads"] or s["heads"],
                 cross_kv_heads=cross_kv,
                 cross_head_width=cross_width,
                 cross_scale=self.scale(stack, "cross_", cross_width),
@@ -175,82 +250,12 @@ class _Reader(Positions):
                 f"{self.description.path}: {key}: missing for the {stack}: self- and "
                 "cross-attention have scores of different kinds"
             )
-        roots = {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])}
+        heads = prefix and s["cross_heads"] or s["heads"]
+        roots = {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(heads)}
         divisor = scale_of(key, s[key], roots)
         if divisor == 0:
             raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
         return 1 / divisor
-
-    def output(self) -> dict:
-        model, encoder = self.description.model, self.description.stack == D.ENCODER
-        if encoder and model["output"] == "own":
-            if {"head", "head_norm", "output_bias"} & self.names.keys():
-                raise PhasorError(
-                    f"{self.description.path}: names: an encoder that gives hidden states has no"
-                    ' head, head_norm and output_bias; say output = "source-embedding" for logits'
-                )
-            return {"output": D.HIDDEN}
-        width = self.stack("encoder" if encoder else "decoder")["width"]
-        scales = {"one": 1.0, "inverse_sqrt_width": width**-0.5}
-        return {
-            "output": D.LOGITS,
-            "tied": CHOICES["output"][model["output"]],
-            "scale": scale_of("output_scale", model["output_scale"], scales),
-            "bias": int(self.output_bias()),
-            **self.head("encoder" if encoder else "decoder"),
-        }
-
-    def head(self, stack: str) -> dict:
-        """A dense layer with an activation, and a norm, before the output's matrix; each where
-        [names] has it."""
-        out, s = {}, self.description.stacks[stack]
-        word = self.description.model["head_activation"]
-        if "head" not in self.names and word != "none":
-            raise PhasorError(
-                f"{self.description.path}: head_activation: {word}, and names.head is missing"
-            )
-        if "head" in self.names:
-            out.update(
-                head_width=self.rows("head"),
-                head_bias=int(self.has_bias("head", 1)),
-                head_activation=CHOICES["head_activation"][word],
-            )
-        if "head_norm" in self.names:
-            out.update(head_norm=CHOICES["norm"][s["norm"]], head_norm_eps=s["norm_eps"])
-        return out
-
-    def output_bias(self) -> bool:
-        """Whether there is one; of zeros, as most of those with a name of their own are, it is
-        none."""
-        if "output_bias" not in self.names:
-            return self.has_bias("output", 1)
-        return self.has("output_bias") and bool(self.load(self.name("output_bias")).any())
-
-    # ---- sharing
-
-    def find_sharing(self, d: dict) -> None:
-        """Stores once what the checkpoint has twice, and checks what the description says is
-        shared."""
-        if d["model"]["stack"] == D.ENCODER:
-            if d["output"]["output"] == D.LOGITS:
-                names = self.names.get("output"), self.names.get("source.embedding")
-                self.doubles.append(("output", *names))
-            return
-        source, target, output = (
-            self.names.get(p) for p in ("source.embedding", "target.embedding", "output")
-        )
-        same = self.checkpoint.same
-        if same_sides(d) and not d["target"]["embedding_shared"] and same(source, target):
-            d["target"]["embedding_shared"] = 1
-            self.notes.append("the target's embedding is the source's: stored once")
-        if d["target"]["embedding_shared"]:
-            self.doubles.append(("target.embedding", target, source))
-        tied_to = {D.TIED_TARGET: target, D.TIED_SOURCE: source}
-        if d["output"]["tied"] == D.TIED_OWN and same(output, target):
-            d["output"]["tied"] = D.TIED_TARGET
-            self.notes.append("the output matrix is the target's embedding: stored once")
-        if d["output"]["tied"] != D.TIED_OWN:
-            self.doubles.append(("output", output, tied_to[d["output"]["tied"]]))
 
     # ---- the parts
 
@@ -258,51 +263,77 @@ class _Reader(Positions):
         """Where the values of a slot come from."""
         if slot.stack in (R.SOURCE, R.TARGET):
             return self.input_parts(d, slot)
-        if slot.key == R.key_of(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1) and self.has("output_bias"):
-            name = self.name("output_bias")
-            shape = self.checkpoint.shape(name)
-            stored = (1, slot.rows) if len(shape) == 2 else (slot.rows,)
-            return [Part(name, stored, flat=True)]
         if slot.stack == R.OUTPUT:
             first = max(role for role in _OUTPUTS if role <= slot.role)
-            return [self.part(_OUTPUTS[first], 0, slot.role != first, shape_of(slot))]
+            return self.part(_OUTPUTS[first], 0, slot.role != first, shape_of(slot), d)
         stack = "encoder" if slot.stack == R.ENCODER else "decoder"
         bias, role = slot.role & 1, slot.role & ~1
-        if slot.role in (R.RELATIVE_KEYS, R.RELATIVE_VALUES):
+        if slot.role in _RELATIVE:
             return self.relative_parts(slot, stack)
         if role in (R.QKV, R.CROSS_Q, R.CROSS_KV):
             return self.attention_parts(d, slot, stack, role, bool(bias))
-        if role == R.FFN_IN and len(slot.parts) == 2:
-            wanted = [f"{stack}.ffn_gate", f"{stack}.ffn_in"]
-        else:
-            wanted = [f"{stack}.{ROLES[role]}"]
         shape = (slot.parts[0], *shape_of(slot)[1:])
-        if (
-            role == R.FINAL_NORM
-            and bias
-            and not d["kinds"][D.layers_of(d[stack])[0][0]]["norm_biases"]
-            and not self.has_bias(wanted[0], 1)
-        ):
-            # Norms without biases throughout; the format gives a final layer norm one.
-            return [Part(None, shape)]
-        return [self.part(part, slot.set, bool(bias), shape) for part in wanted]
+        if role == R.FFN_IN and len(slot.parts) == 2:
+            wanted = ["ffn_gate", "ffn_in"]
+        elif self.description.stacks[stack]["norm_place"] == "both" and role in _AFTER:
+            wanted = [_AFTER[role]]
+        else:
+            wanted = ["xielu" if role == R.XIELU else ROLES[role]]
+        parts = [self.part(f"{stack}.{p}", slot.set, bool(bias), shape, d) for p in wanted]
+        return [one for several in parts for one in several]
 
     def relative_parts(self, slot: R.Slot, stack: str) -> list[Part]:
         """Tables of distances: (entries, w) in the checkpoint; the file has keys transposed, the
         distance fastest."""
-        s, keys = self.description.stacks[stack], slot.role == R.RELATIVE_KEYS
-        shape = (slot.cols, slot.rows) if keys else (slot.rows, slot.cols)
-        if not keys and not s["relative_values"]:
+        s, values = self.description.stacks[stack], slot.role == R.RELATIVE_VALUES
+        shape = (slot.rows, slot.cols) if values else (slot.cols, slot.rows)
+        if values and not s["relative_values"]:
             return [Part(None, shape)]
-        name = self.name(f"{stack}.relative_keys" if keys else f"{stack}.relative_values", slot.set)
-        backwards = CHOICES["relative_order"][s["relative_order"]]
-        return [Part(name, shape, transposed=keys, reversed=backwards)]
+        name = self.name(f"{stack}.{_RELATIVE[slot.role]}", slot.set)
+        backwards = bool(CHOICES["relative_order"][s["relative_order"]])
+        return [Part(name, shape, transposed=not values, reversed=backwards)]
 
     def part(
-        self, part: str, layer: int, bias: bool, shape: tuple[int, ...], rows: slice = slice(None)
-    ) -> Part:
-        name = self.name(part, layer)
-        return Part(N.bias_name(name) if bias else name, shape, rows)
+        self,
+        part: str,
+        layer: int,
+        bias: bool,
+        shape: tuple[int, ...],
+        d: dict,
+        rows: slice | np.ndarray = slice(None),
+    ) -> list[Part]:
+        """The tensors that a part is made of, one below the other."""
+        if bias and self.no_bias(part, d):
+            return [Part(None, shape)]
+        own = f"{part}_bias" if bias and f"{part}_bias" in self.names else part
+        said = Named(()) if bias and own == part else self.said(own)
+        names = self.bias(part, layer) if bias else self.tensors(part, layer)
+        turned = not bias and len(shape) == 2 and self.turned(part)
+        out = []
+        for name in names:
+            there = self.checkpoint.shape(name) if name in self.checkpoint else shape
+            stored = shape[::-1] if turned else shape
+            if len(names) > 1 and len(there) == len(shape):  # the rows of all are compared later
+                stored = (*shape[1:], there[-1]) if turned else (there[0], *shape[1:])
+            flat = len(shape) == 1 and len(there) == 2 and there == (1, shape[0])
+            stored = there if flat else stored
+            more = (said.offset, flat, said.factor)
+            out.append(Part(name, stored, rows, turned, False, *more))
+        if len(names) > 1 and not (isinstance(rows, slice) and rows == slice(None)):
+            raise PhasorError(f"{self.description.path}: names.{part}: expected one tensor here")
+        return out
+
+    def no_bias(self, part: str, d: dict) -> bool:
+        """Whether this is the bias of a norm in a model whose norms have none, though the format
+        gives it one."""
+        if not part.endswith("_norm"):
+            return False
+        side = part.partition(".")[0]
+        last = "decoder" if "decoder" in d else "encoder"
+        stack = {"source": "encoder", "target": "decoder", "head_norm": last}.get(side, side)
+        kind = d["kinds"][D.layers_of(d[stack])[0][0]]
+        layers = len(d[stack]["layers"]) // 2
+        return not kind["norm_biases"] and not self.has_bias(part, layers)
 
     def input_parts(self, d: dict, slot: R.Slot) -> list[Part]:
         side, stack = ("source", "encoder") if slot.stack == R.SOURCE else ("target", "decoder")
@@ -310,33 +341,46 @@ class _Reader(Positions):
             offset = self.description.stacks[stack]["position_offset"]
             name = f"{side}.positions"
             rows = slice(offset, offset + slot.rows)
-            return [self.part(name, 0, False, (self.rows(name), slot.cols), rows)]
+            return self.part(name, 0, False, (self.rows(name), slot.cols), d, rows)
         part, bias = INPUTS[slot.role]
-        return [self.part(f"{side}.{part}", 0, bias, shape_of(slot))]
+        return self.part(f"{side}.{part}", 0, bias, shape_of(slot), d)
+
+    def fused_rows(self, kind: dict, stack: str, prefix: str) -> dict[str, np.ndarray]:
+        """The rows of q, of k and of v in a fused tensor."""
+        s, width = self.description.stacks[stack], kind[f"{prefix}head_width"]
+        heads, kv = kind[f"{prefix}heads"], kind[f"{prefix}kv_heads"]
+        groups = kv if s["qkv_by_head"] else 1
+        sizes = {"q": heads * width // groups, "k": kv * width // groups, "v": kv * width // groups}
+        rows = np.arange(groups * sum(sizes.values())).reshape(groups, -1)
+        out, at = {}, 0
+        for letter in s["qkv_order"]:
+            out[letter] = rows[:, at : at + sizes[letter]].ravel()
+            at += sizes[letter]
+        return out
 
     def attention_parts(
         self, d: dict, slot: R.Slot, stack: str, role: int, bias: bool
     ) -> list[Part]:
         """q, k and v: rows of a fused tensor, or tensors of their own."""
         prefix = "" if role == R.QKV else "cross_"
-        kind = d["kinds"][D.layers_of(d[stack])[slot.set][0]]
-        width = kind[f"{prefix}head_width"]
-        kv = kind[f"{prefix}kv_heads"] * width
-        sizes = {"q": kind[f"{prefix}heads"] * width, "k": kv, "v": kv}
+        kind = d["kinds"][next(k for k, number in D.layers_of(d[stack]) if number == slot.set)]
         wanted = {R.QKV: "qkv", R.CROSS_Q: "q", R.CROSS_KV: "kv"}[role]
-        fused = f"{stack}.{prefix}qkv"
-        if fused in self.names:
-            shape = (sum(sizes.values()), *shape_of(slot)[1:])
-            start = 0 if "q" in wanted else sizes["q"]
-            rows = slice(start, start + sum(slot.parts))
-            return [self.part(fused, slot.set, bias, shape, rows)]
+        fused, own = f"{stack}.{prefix}qkv", self.fused_rows(kind, stack, prefix)
         bits = kind[f"{prefix}biases" if prefix else "attention_biases"]
+        if fused in self.names or bias and self.has(f"{fused}_bias", slot.set):
+            shape = (sum(map(len, own.values())), *shape_of(slot)[1:])
+            rows = np.concatenate([own[letter] for letter in wanted])
+            if np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+                rows = slice(int(rows[0]), int(rows[0]) + len(rows))
+            if fused not in self.names:
+                return self.part(f"{fused}_bias", slot.set, False, shape, d, rows)
+            return self.part(fused, slot.set, bias, shape, d, rows)
         out = []
         for letter in wanted:
-            shape = (sizes[letter], *shape_of(slot)[1:])
+            shape = (len(own[letter]), *shape_of(slot)[1:])
             absent = bias and not bits >> "qkv".index(letter) & 1
             name = f"{stack}.{prefix}{letter}"
-            out.append(Part(None, shape) if absent else self.part(name, slot.set, bias, shape))
+            out += [Part(None, shape)] if absent else self.part(name, slot.set, bias, shape, d)
         return out
 
     def scores(self, d: dict, stack: str) -> None:
@@ -386,8 +430,14 @@ class _Reader(Positions):
         weights get, so that the two are the same but for eps beside the deviation."""
         out = {}
         for stack in self.description.stacks:
-            if self.description.stacks[stack]["norm"] != UNBIASED:
+            s = self.description.stacks[stack]
+            if s["norm"] != UNBIASED:
                 continue
+            said = [k for k in ("final_norm", "embedding_norm", "qk_norm") if type(s[k]) is str]
+            if said or f"{stack}.q_norm" in self.names:
+                raise PhasorError(
+                    f"{stack}: {(said or ['names.q_norm'])[0]}: does not go with norm {UNBIASED}"
+                )
             width = out[stack] = d[stack]["width"]
             if width < 2:
                 raise PhasorError(f"{stack}: norm: {UNBIASED} of a width of {width}")
@@ -414,12 +464,8 @@ class _Reader(Positions):
             side = slot.stack in (R.SOURCE, R.TARGET) and slot.role == R.EMBEDDING_NORM
             block = slot.stack in (R.ENCODER, R.DECODER) and slot.role in _NORMS
             if slot.stack in own and (head or side or block):
-                (part,) = model.parts.pop(slot.key)
-                if part.name in self.checkpoint and self.checkpoint.shape(part.name) == part.shape:
-                    values = self.load(part.name).astype(np.float64) * factor
-                    model.values[slot.key] = values.astype(np.float32)
-                else:
-                    model.parts[slot.key] = [part]  # said by Model.problems
+                parts = model.parts[slot.key]
+                model.parts[slot.key] = [p._replace(factor=p.factor * factor) for p in parts]
 
 
 def read(

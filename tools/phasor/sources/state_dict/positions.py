@@ -166,12 +166,14 @@ class Positions(Tensors):
         if out["position"] not in (D.INTERLEAVED, D.HALVES):
             return
         own = None
+        inner = out["width"] if out.get("projection_place") else out.get("embedding_width", 0)
+        inner = inner or out["width"]
         if self.has(f"{side}.sinusoid"):
-            own = self.own_table(f"{side}.sinusoid", out["width"], s)
+            own = self.own_table(f"{side}.sinusoid", inner, s)
         most, how = out.get("max_positions", 0), (s["position_base"], s["position_offset"])
         try:
             rates = CHOICES["position_rates"][s["position_rates"]]
-            made = sinusoids.added(own, out["width"], out["position"], *how, most, rates)
+            made = sinusoids.added(own, inner, out["position"], *how, most, rates)
         except PhasorError as error:
             raise PhasorError(f"{stack}: {error}") from error
         out["position"] = made.position

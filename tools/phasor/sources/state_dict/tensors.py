@@ -15,21 +15,17 @@ from phasor.families import nearest
 from phasor.families.rotary_scaling import Rotary
 from phasor.files import fits
 from phasor.format import descriptor as D
-from phasor.sources.state_dict.description import Description
+from phasor.sources.state_dict import keys as K
+from phasor.sources.state_dict.description import Description, Named
 
-# Parts that a stack has when a key of it has one of these values.
-WHEN: dict[str, tuple[str, tuple]] = {
-    "final_norm": ("final_norm", (True,)),
-    "positions": ("position", ("learned",)),
-    "relative_keys": (
-        "attention_position",
-        ("relative_key", "relative_key_query", "three-way", "clipped"),
-    ),
-    "relative_values": ("attention_position", ("clipped",)),
-    "position_bias": ("attention_position", ("t5",)),
-    "score": ("score", ("additive",)),
-    "cross_score": ("cross_score", ("additive",)),
+_STARTS = {"source": K.SIDE_PARTS, "target": K.SIDE_PARTS}
+_STARTS |= {"encoder": K.STACK_PARTS, "decoder": K.STACK_PARTS}
+PARTS: dict[str, K.Known] = {
+    **K.END_PARTS,
+    **{f"{start}.{name}": row for start, rows in _STARTS.items() for name, row in rows.items()},
 }
+BIASES = {f"{part}_bias": part for part, row in PARTS.items() if row.bias}
+_ATTENTION = ("qkv", "q", "k", "v")
 
 
 class Tensors:
@@ -45,19 +41,23 @@ class Tensors:
         self.names = dict(
             N.PRESETS[description.preset](description.stack) if names is None else names
         )
-        asked = (*self.names.values(), *description.names.values(), *description.rename)
+        self.names |= {part: named.tensors[0] for part, named in description.implied.items()}
+        said = [tensor for part in description.names.values() for tensor in part.tensors]
+        asked = (*self.names.values(), *said, *description.rename)
         checkpoint = wrappers.unwrapped(checkpoint, wrappers.LIGHTNING, asked)
         self.checkpoint = (
             checkpoint.renamed(description.rename) if description.rename else checkpoint
         ).as_matrices()
-        for part, name in description.names.items():
-            if part not in N.ALL:
+        known = {*PARTS, *BIASES}
+        for part, named in description.names.items():
+            if part not in known:
+                near = nearest.meant(part, known) or "; docs/convert.md has a table of them"
                 raise PhasorError(
-                    f"{description.path}: names.{printable(part)}: no part is called so"
-                    f"{nearest.meant(part, N.ALL)}; there are {', '.join(sorted(N.ALL))}"
+                    f"{description.path}: names.{printable(part)}: no part is called so{near}"
                 )
             self._forget_rivals(part)
-            self.names[part] = name
+            self.names[part] = named.tensors[0]
+        self._choose_rivals()
         if description.sides.get("target", {}).get("embedding_shared") and not self.has(
             "target.embedding"
         ):
@@ -72,19 +72,59 @@ class Tensors:
     def _forget_rivals(self, part: str) -> None:
         """A name for q, k and v separately takes the place of the preset's fused one, and the other
         way round."""
-        stack, _, what = part.partition(".")
-        cross = "cross_" if what.startswith("cross_") else ""
-        rivals = {"qkv": ("q", "k", "v"), "q": ("qkv",), "k": ("qkv",), "v": ("qkv",)}
-        for rival in rivals.get(what[len(cross) :], ()):
-            self.names.pop(f"{stack}.{cross}{rival}", None)
+        stack, cross, what = _fused(part)
+        for rival in {"qkv": ("q", "k", "v"), "": ()}.get(what, ("qkv",)):
+            if f"{stack}.{cross}{rival}" not in self.description.names:
+                self.names.pop(f"{stack}.{cross}{rival}", None)
+
+    def _choose_rivals(self) -> None:
+        """Of names for a fused tensor and for its parts, those of what is there."""
+        for part in [part for part in self.names if _fused(part)[2] == "qkv"]:
+            alone = [part.removesuffix("qkv") + letter for letter in "qkv"]
+            if all(name in self.names for name in alone):
+                separate = self.has(alone[0]) and not self.has(part)
+                for name in (part,) if separate else alone:
+                    del self.names[name]
 
     def name(self, part: str, layer: int = 0) -> str:
+        """Its first tensor."""
         if part not in self.names:
             raise PhasorError(
                 f"{self.description.path}: names.{part}: missing, the preset "
                 f"{self.description.preset!r} has no name for it"
             )
-        return self.names[part].replace("{layer}", str(layer))
+        return self.names[part].replace("{layer}", str(layer)).replace("{head}", "0")
+
+    def said(self, part: str) -> Named:
+        """What the description says of a part, or the preset's name."""
+        for names in (self.description.names, self.description.implied):
+            if part in names and names[part].tensors[0] == self.names[part]:
+                return names[part]
+        return Named((self.names[part],))
+
+    def tensors(self, part: str, layer: int = 0) -> list[str]:
+        """All of its tensors, one below the other."""
+        self.name(part)
+        stack, _, letter = _fused(part)
+        s = self.description.stacks.get(stack, {"kv_heads": 0, "heads": 1})
+        count = (s["kv_heads"] if letter in ("k", "v") else 0) or s["heads"]
+        names = (
+            text.replace("{layer}", str(layer)).replace("{head}", str(head))
+            for text in self.said(part).tensors
+            for head in range(count if "{head}" in text else 1)
+        )
+        return list(names)
+
+    def bias(self, part: str, layer: int = 0) -> list[str]:
+        """The tensors of its bias, wherever they are."""
+        if f"{part}_bias" in self.names:
+            return self.tensors(f"{part}_bias", layer)
+        return [N.bias_name(name) for name in self.tensors(part, layer)]
+
+    def turned(self, part: str) -> bool:
+        """Whether its matrix is stored as (inputs, outputs)."""
+        said, s = self.said(part).transposed, self.description.stacks.get(part.partition(".")[0])
+        return bool(s and s["transposed"]) if said is None else said
 
     def has(self, part: str, layer: int = 0) -> bool:
         return part in self.names and self.name(part, layer) in self.checkpoint
@@ -92,7 +132,7 @@ class Tensors:
     def has_bias(self, part: str, layers: int) -> bool:
         """Whether any layer has this bias; then every layer must."""
         return part in self.names and any(
-            N.bias_name(self.name(part, i)) in self.checkpoint for i in range(layers)
+            name in self.checkpoint for i in range(layers) for name in self.bias(part, i)
         )
 
     def need(self, part: str, layer: int = 0, what: str = "") -> str:
@@ -136,10 +176,12 @@ class Tensors:
             ):
                 continue
             most = self.layer_count(part) if "{layer}" in self.names[part] else 1
-            for name in dict.fromkeys(self.name(part, i) for i in range(most)):
-                yield name, part
-                if (bias := N.bias_name(name)) in self.checkpoint:
-                    yield bias, part
+            for layer in range(most):
+                for name in self.tensors(part, layer):
+                    yield name, part
+                for bias in self.bias(part, layer) if part not in BIASES else ():
+                    if bias in self.checkpoint:
+                        yield bias, part
 
     def asks_for(self, part: str, stack: str) -> bool:
         """Whether a model of this description has the part."""
@@ -148,17 +190,21 @@ class Tensors:
         if s is None:
             own = part == "output" and model["output"] == "own"
             return (own and self.description.stack != D.ENCODER) or self.has(part)
-        if what in WHEN:
-            key, values = WHEN[what]
-            return s[key] in values
+        if part in BIASES:
+            return self.has(part) or part in self.description.names
+        row = PARTS[part]
+        if row.may and not self.has(part):
+            return False
+        if row.key and not row.may:
+            return s[row.key] in row.values
         crossing = stack == "decoder" and self.description.stack == D.ENCODER_DECODER
-        optional = what in ("sinusoid", "alibi_slopes", "inv_freq") and not self.has(part)
-        return not optional and (crossing or not what.startswith("cross_"))
+        return crossing or not what.startswith("cross_")
 
     def layer_count(self, part: str) -> int:
         """How many layers of a part's stack there seem to be: as many as any part of it has."""
         stack = part.partition(".")[0]
-        if said := self.description.stacks[stack]["layers"]:
+        keys = self.description.stacks.get(stack, {"layers": 1})
+        if said := keys.get("sets") or keys["layers"]:
             return said
         parts = [p for p in self.names if p.startswith(f"{stack}.") and "{layer}" in self.names[p]]
         layers = range(D.MAX_LAYERS)
@@ -174,14 +220,19 @@ class Tensors:
 
     def rows(self, part: str, axis: int = 0) -> int:
         """The size of a matrix that gives the model a dimension."""
-        shape = self.checkpoint.shape(name := self.need(part))
-        if len(shape) != 2:
-            raise self.misshapen(part, name, f"{len(shape)} dimensions, expected 2")
-        return shape[axis]
+        self.need(part)
+        sizes = []
+        for name in self.tensors(part):
+            shape = self.checkpoint.shape(name) if name in self.checkpoint else (0, 0)
+            if len(shape) != 2:
+                raise self.misshapen(part, name, f"{len(shape)} dimensions, expected 2")
+            sizes.append(shape[axis ^ self.turned(part)])
+        return sizes[0] if axis else sum(sizes)
 
     def layers(self, stack: str) -> int:
-        part = f"{stack}.ffn_in"
-        if said := self.description.stacks[stack]["layers"]:
+        """How many sets of tensors its layers have."""
+        part, s = f"{stack}.ffn_in", self.description.stacks[stack]
+        if said := s["sets"] or s["layers"]:
             return said
         if "{layer}" not in self.names.get(part, "{layer}"):
             raise PhasorError(
@@ -190,3 +241,11 @@ class Tensors:
             )
         self.need(part, what=f"{stack} 0")
         return next((i for i in range(D.MAX_LAYERS) if not self.has(part, i)), D.MAX_LAYERS)
+
+
+def _fused(part: str) -> tuple[str, str, str]:
+    """(stack, "cross_" or "", what) of a part of attention: what is qkv, q, k or v, else ""."""
+    stack, _, what = part.partition(".")
+    cross = "cross_" if what.startswith("cross_") else ""
+    letters = what[len(cross) :]
+    return stack, cross, letters if letters in _ATTENTION else ""
