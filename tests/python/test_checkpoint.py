@@ -118,10 +118,10 @@ def test_code_in_an_old_file_is_named_and_not_run(tmp_path):
             b"\x80\x02}" + b"N" + b"\x85" * 200_000 + b"Ns.",
             "neither text nor",
         ),  # a key that hashes deeper than the stack
-        (b"\x80\x02(N" + b"\x85" * 200_000 + b"\x91.", "opcode FROZENSET"),
+        (b"\x80\x02(N" + b"\x85" * 200_000 + b"\x91.", "object of builtins.frozenset"),
         (b"\x80\x02\x8a\xff" + b"\xff" * 8, "damaged"),
         (b"\x80\x02X\xff\xff\xff\x7fabc", "damaged"),
-        (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "opcode NEWOBJ"),
+        (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "calls what is no function"),
         (b"\x80\x02\x82\x01.", "opcode EXT1"),
         (b"\x80\x02Pstorage\n.", "opcode PERSID"),
         (b"\x80\x02(icollections\nOrderedDict\n.", "opcode INST"),

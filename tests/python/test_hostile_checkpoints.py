@@ -71,12 +71,56 @@ PICKLES = {
     "eval": (b"\x80\x02c__builtin__\neval\n" + EVIL + b"\x85R.", "asks for __builtin__.eval"),
     "dotted": (
         b"\x80\x04\x8c\x05torch\x8c\x10_utils.os.system\x93.",
-        "asks for torch._utils.os.system",
+        "holds an object of torch._utils.os.system",
     ),
     "inst": (b"(S'touch it-ran'\nios\nsystem\n.", "opcode INST"),
     "obj": (b"\x80\x02(cos\nsystem\nS'x'\no.", "asks for os.system"),
-    "newobj": (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "opcode NEWOBJ"),
-    "set": (b"\x80\x04\x8f.", "opcode EMPTY_SET"),
+    "newobj": (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "calls what is no function"),
+    "new_of_text": (b"\x80\x04" + EVIL + b")}\x92.", "calls what is no function"),
+    "new_of_evil": (b"\x80\x02cos\nsystem\n" + EVIL + b"\x85\x81.", "asks for os.system"),
+    "set": (b"\x80\x04\x8f.", "holds an object of builtins.set"),
+    "additems": (b"\x80\x04](K\x01\x90.", "adds to what is no set"),
+    "set_of_pairs": (b"\x80\x04\x8f(" + PAIRS + b"\x90.", "holds an object of builtins.set"),
+    "frozen_pairs": (b"\x80\x04(" + PAIRS + b"\x91.", "holds an object of builtins.frozenset"),
+    "call_of_object": (
+        b"\x80\x02cx.y\nz\n" + EVIL + b"\x85R" + EVIL + b"\x85R.",
+        "holds an object of x.y.z, which is not read: torch.save(model.state_dict(), FILE)",
+    ),
+    "getattr": (b"\x80\x02cbuiltins\ngetattr\n(NNtR.", "asks for builtins.getattr"),
+    "python_2": (b"\x80\x02ccommands\ngetoutput\n" + EVIL + b"\x85R.", "asks for commands.get"),
+    "codecs": (b"\x80\x02c_codecs\nlookup\n" + EVIL + b"\x85R.", "asks for _codecs.lookup"),
+    "types": (b"\x80\x02ctypes\nCodeType\n)R.", "asks for types.CodeType"),
+    "object_of_tensors": (
+        named(b"cx\ny\n)\x81}" + text(b"v") + tensor(ONE, ONE) + b"sb"),
+        "w: is an object of x.y, not a plain tensor",
+    ),
+    "object_name": (b"\x80\x02cx\x1b[2J\ny\n)\x81.", "an object of x?[2J.y,"),
+    "object_of_itself": (b"\x80\x02cx\ny\n)\x81q\x00h\x00b.", "holds an object of x.y"),
+    "objects_of_one_list": (
+        b"\x80\x02}(](" + b"N" * 200_000 + b"eq\x000"
+        + b"".join(text(b"%d" % i) + b"cx\ny\nh\x00\x85\x81" for i in range(20_000))
+        + b"u.",
+        "no tensors",
+    ),
+    "from_type": (
+        named(b"ctorch._tensor\n_rebuild_from_type_v2\n(NNNNtR"),
+        "w: is an object of torch._tensor._rebuild_from_type_v2",
+    ),
+    "from_type_of_table": (
+        named(
+            b"ctorch._tensor\n_rebuild_from_type_v2\n(ccollections\nOrderedDict\n"
+            b"ctorch\nTensor\n))tR"
+        ),
+        "a parameter that is no tensor",
+    ),
+    "array": (
+        named(b"cnumpy.core.multiarray\n_reconstruct\n)R"),
+        "w: is an object of numpy.core.multiarray._reconstruct, not a plain tensor",
+    ),
+    "quantized": (
+        named(tensor(ONE, ONE, of=storage().replace(b"Float", b"QInt8"))),
+        "asks for torch.QInt8Storage, a type of elements that is not built",
+    ),
     "storage_hash": (
         b"\x80\x02(" + text(b"storage") + PAIRS + text(b"0") + text(b"cpu") + b"K\x01tQ.",
         "reference that is not a storage",
@@ -140,7 +184,7 @@ PICKLES = {
         named(tensor(b"K\x02\x85", b"J\xff\xff\xff\xff\x85", b"K\x03")),
         "whole number below 2^48",
     ),
-    "repeated": (named(tensor(b"J\xff\xff\xff\x7f\x85", b"K\x00\x85")), "repeats its storage"),
+    "repeated": (named(tensor(b"J\xff\xff\xff\x7f\x85", b"K\x00\x85")), "missing"),
     "empty_and_huge": (
         named(tensor(b"K\x00" + HUGE + b"\x86", b"K\x01K\x01\x86")),
         "whole number below 2^48",
@@ -181,7 +225,7 @@ PICKLES = {
     "put": (b"\x80\x02]r\xff\xff\xff\xff.", "does not hold a state_dict"),
     "nothing": (b"", "damaged"),
     "not_utf8": (b"\x80\x02}" + text(b"\xff\xfe") + tensor(ONE, ONE) + b"s.", "damaged"),
-    "escape_codes": (b"\x80\x02cos\x1b[2J\nsystem\n.", "asks for os?[2J.system"),
+    "escape_codes": (b"\x80\x02cos\x1b[2J\nsystem\n.", "holds an object of os?[2J.system,"),
     "too_large": (b"\x80\x02" + b"]0" * (5 << 20) + b".", "larger than any state_dict's"),
     "views": (
         b"\x80\x02}("

@@ -3,18 +3,30 @@ and what is not known is an error."""
 
 from __future__ import annotations
 
+import argparse
+import collections
+import datetime
+import decimal
+import functools
 import json
+import pickle
+import pickletools
 import struct
+import sys
+import types
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import torch_legacy
 import torch_zip
 from conversions import problems
+from phasor import tensor_report
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
+from phasor.families.model import Model
 from phasor.format import tensors as R
 from phasor.sources.find import read_source
 from places import ROOT
@@ -39,11 +51,16 @@ def plain(arrays, tmp_path_factory) -> list[bytes]:
     return made(torch_zip.save(folder / "m.pt", arrays))[0]
 
 
-def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
-    """What a checkpoint with the golden's description becomes: the bytes of each tensor, notes."""
+def read(path: Path, more: str = "") -> Model:
+    """A checkpoint with the golden's description."""
     described = path.with_name("d.toml")
     described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
-    model, _ = read_source(path, describe=described)
+    return read_source(path, describe=described)[0]
+
+
+def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
+    """What a checkpoint with the golden's description becomes: the bytes of each tensor, notes."""
+    model = read(path, more)
     assert model.problems() == []
     return [model.weights(slot).tobytes() for slot in R.slots(model.descriptor)], model.notes
 
@@ -144,6 +161,192 @@ def test_the_note_of_a_moving_average(arrays, tmp_path):
     assert any("passed over: 'ema', a moving average" in note for note in notes)
 
 
+# ---- Objects
+
+
+def opcodes(value: object, protocol: int = 2) -> bytes:
+    """Of Python's own pickle, as torch.save writes it, without its frame."""
+    return b"".join(
+        data
+        for data in map(bytes, _pieces(pickle.dumps(value, protocol)))
+        if data[:1] not in (b"\x80", b"\x95", b".")
+    )
+
+
+def _pieces(program: bytes) -> list[bytes]:
+    places = [place for _, _, place in pickletools.genops(program)] + [len(program)]
+    return [program[a:b] for a, b in zip(places, places[1:])]
+
+
+class Settings:
+    """A class that a trainer's file names and that nobody may make."""
+
+    def __init__(self) -> None:
+        self.rate = 1
+
+    def __setstate__(self, state: dict) -> None:
+        raise AssertionError("code of the file ran")
+
+
+class Table(dict):
+    """One with entries of its own."""
+
+
+DEVICE = b"ctorch\ndevice\n" + torch_zip.text("cpu") + b"\x85R"
+STORED = functools.partial(torch_zip.tensor, storage="0")
+OBJECTS = {
+    "args": argparse.Namespace(lr=1, inner=argparse.Namespace()),
+    "best": np.float64(0.1),
+    "count": np.int64(3),
+    "curve": np.arange(4.0),
+    "config": Path("a"),
+    "when": datetime.datetime(2024, 1, 1),
+    "loss": collections.defaultdict(list, a=[1]),
+    "last": collections.deque([1, 2], 3),
+    "seen": collections.Counter("aab"),
+    "names": {"a", "b"},
+    "fixed": frozenset((1, 2)),
+    "rate": decimal.Decimal("0.1"),
+    "raw": bytearray(b"a"),
+    "part": functools.partial(dict, a=1),
+    "space": types.SimpleNamespace(a=1),
+    "complex": 1 + 2j,
+}
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_objects_beside_the_weights_are_data(protocol, arrays, plain, tmp_path):
+    """They are read and dropped, in the file's table and in the state_dict, without a line."""
+    objects = {name: opcodes(value, protocol) for name, value in OBJECTS.items()}
+    objects["device"] = DEVICE
+    entries = {"state_dict": state(arrays), **objects}
+    tensors, notes = made(nested(tmp_path / "m.pt", entries, arrays))
+    assert tensors == plain and not any("passed over" in note for note in notes)
+    del objects["curve"]  # an array is no tensor, below
+    flat = {name: torch_zip.tensor(a, str(i)) for i, (name, a) in enumerate(arrays.items())}
+    assert made(nested(tmp_path / "n.pt", {**flat, **objects}, arrays))[0] == plain
+
+
+def test_objects_of_own_classes_are_named_and_never_made(arrays, plain, tmp_path):
+    odd = b"cnot_installed.anywhere\nThing\nK\x01\x85R"
+    entries = {
+        "model": state(arrays),
+        "args": opcodes(Settings()),
+        "table": opcodes(Table(a=Table())),
+        "thing": odd,
+        "list": b"]" + odd + b"a",
+    }
+    tensors, notes = made(nested(tmp_path / "m.pt", entries, arrays))
+    assert tensors == plain and "not_installed" not in sys.modules
+    assert [note for note in notes if "passed over" in note] == [
+        f"passed over: objects of not_installed.anywhere.Thing, {__name__}.Settings,"
+        f" {__name__}.Table; none of them was made or run"
+    ]
+    many = {f"a{i}": b"cmany\nT%d\n)\x81" % i for i in range(30)}
+    notes = made(nested(tmp_path / "n.pt", {"model": state(arrays), **many}, arrays))[1]
+    assert any("many.T15 and 22 more; none" in note for note in notes)
+
+
+@pytest.mark.parametrize("how", ["with_state", "from_type"])
+def test_parameters_with_attributes(how, arrays, plain, tmp_path):
+    attributes = opcodes({"no_weight_decay": True})
+    flat = {}
+    for i, (name, array) in enumerate(arrays.items()):
+        tensor = torch_zip.tensor(array, str(i))
+        if how == "with_state":
+            called, rest = b"ctorch._utils\n_rebuild_parameter_with_state\n", b"\x88N"
+        else:
+            called = b"ctorch._tensor\n_rebuild_from_type_v2\n"
+            function, tensor = b"ctorch._utils\n_rebuild_tensor_v2\n", tensor[:-1]
+            assert tensor.startswith(function)
+            tensor = function + b"ctorch.nn.parameter\nParameter\n" + tensor[len(function) :]
+            rest = b""
+        flat[name] = called + b"(" + tensor + rest + attributes + b"tR"
+    assert made(nested(tmp_path / "m.pt", flat, arrays))[0] == plain
+
+
+@pytest.mark.parametrize(
+    "value,says",
+    [
+        (b"cnot\nQuantized\n(%btR", "is an object of not.Quantized, not a plain tensor"),
+        (b"ctorch._utils\n_rebuild_sparse_tensor\n(NtR", "torch._utils._rebuild_sparse_tensor"),
+        (
+            b"ctorch._utils\n_rebuild_parameter\n(cnot\nQuantized\n(%btRtR",
+            "is an object of not.Quantized, not a plain tensor",
+        ),
+        (
+            b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
+            b"cnot\nTensor\n)NtR",
+            "torch._tensor._rebuild_from_type_v2",
+        ),
+        (opcodes(np.arange(4.0)), "_reconstruct, not a plain tensor"),
+    ],
+)
+def test_tensors_of_other_classes_are_named(value, says, arrays, tmp_path, capsys):
+    """In place of a weight, and as one that the model could do without."""
+    value = value.replace(b"%b", torch_zip.tensor(next(iter(arrays.values())), "0"))
+    flat = {name: torch_zip.tensor(a, str(i)) for i, (name, a) in enumerate(arrays.items())}
+    name = next(name for name in flat if name.endswith("bias"))
+    for changed in ({**flat, name: value}, {**flat, "more": value}):
+        line = said(nested(tmp_path / "m.pt", changed, arrays), capsys)
+        assert says in line and line.endswith(
+            "is not read: torch.save(model.state_dict(), FILE) writes the weights alone\n"
+        )
+
+
+def test_a_whole_module(arrays, plain, tmp_path, capsys):
+    """torch.save(model), alone and in an entry; the way out is what `plain` was made from."""
+    module = b"c__main__\nNet\n)\x81}" + torch_zip.text("_parameters") + state(arrays) + b"sb"
+    storages = {str(i): array.tobytes() for i, array in enumerate(arrays.values())}
+    path = torch_zip.write_zip(tmp_path / "m.pt", b"\x80\x02" + module + b".", storages)
+    way_out = "is not read: torch.save(model.state_dict(), FILE) writes the weights alone\n"
+    line = said(path, capsys)
+    assert line == f"convert: {path}: holds an object of __main__.Net, which {way_out}"
+    for key in ("", '\n[checkpoint]\nkey = "model"\n'):
+        line = said(nested(path, {"model": module, "epoch": b"K\x03"}, arrays), capsys, key)
+        assert "an object of __main__.Net" in line and line.endswith(way_out)
+    assert made(torch_zip.save(path, arrays))[0] == plain
+
+
+def test_a_whole_module_of_the_old_format(arrays, tmp_path):
+    """There the class comes with its source, as a reference of its own."""
+    source = b"(" + torch_zip.text("module") + b"c__main__\nNet\n"
+    source += torch_zip.text("net.py") + torch_zip.text("class Net: pass") + b"tQ"
+    tensor = torch_legacy.tensor(np.ones(4, "<f4"), "0")
+    program = b"\x80\x02" + source + b")\x81}" + torch_zip.text("w") + tensor + b"sb."
+    path = torch_legacy.write(tmp_path / "m.bin", program, {"0": np.ones(4, "<f4")})
+    with pytest.raises(PhasorError, match="holds an object of __main__.Net"):
+        open_checkpoint(path)
+
+
+def test_buffers_that_the_description_ignores(arrays, plain, tmp_path, capsys):
+    """A complex one, and one that repeats its storage: they may be there, and are no weights."""
+    turns = np.exp(1j * np.arange(4)).astype("<c8")
+    more = {**arrays, "turns": turns, "mask": np.zeros(1, "<f4")}
+    flat = {
+        name: torch_zip.tensor(array, str(i), "ComplexFloatStorage" if name == "turns" else None)
+        for i, (name, array) in enumerate(more.items())
+    }
+    flat["mask"] = torch_zip.tensor(
+        more["mask"], str(len(more) - 1), shape=(2048, 2048), strides=(0, 0)
+    )
+    path = nested(tmp_path / "m.pt", flat, more)
+    ignored = '\n[checkpoint]\nignore = ["turns", "mask"]\n'
+    assert made(path, ignored)[0] == plain
+    report = list(tensor_report.lines(read(path, ignored)))
+    assert [line.split("\t")[:9] for line in report if line.startswith(("turns", "mask"))] == [
+        ["turns", "C64", "4", "0.117489", "-0.989992", "1", "-", "0", "0"],
+        ["mask", "F32", "2048x2048", *"-" * 6],
+    ]
+    line = said(path, capsys)
+    assert "left over: turns" in line and "left over: mask" in line
+    checkpoint = open_checkpoint(path)
+    with pytest.raises(PhasorError, match="turns: has elements of type complex64, expected"):
+        checkpoint.load("turns")
+    with pytest.raises(PhasorError, match=r"mask: is expanded.*save tensor.contiguous\(\) in its"):
+        checkpoint.load("mask")
+
+
 # ---- .npz
 
 
@@ -197,7 +400,7 @@ def test_every_float_of_8_bits(tmp_path):
     [
         ("F8_E4M3", bytes(4), [8], "do not fit its shape"),
         ("F8_E8M0", bytes(4), [4], "are not built"),
-        ("C64", bytes(8), [1], "are not built"),
+        ("C64", bytes(8), [2], "do not fit its shape"),
         ("U16", bytes(4), [4], "do not fit its shape"),
     ],
 )

@@ -3,12 +3,18 @@ torch.compile, an averaged model, a trainer's file with an optimizer's state."""
 
 from __future__ import annotations
 
+import argparse
+import collections
+import datetime
+import pathlib
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.errors import PhasorError
 from phasor.format import tensors as R
 from phasor.sources.find import read_source
 
@@ -88,7 +94,68 @@ WRAPPED = {
         "rng_state": torch.get_rng_state(),
         "step": 5,
     },
+    "objects beside the weights": lambda net, _: {
+        "model": net.state_dict(),
+        "args": argparse.Namespace(lr=1),
+        "best": np.float64(0.1),
+        "history": np.arange(4.0),
+        "device": torch.device("cpu"),
+        "config": pathlib.PurePosixPath("a"),
+        "when": datetime.datetime(2024, 1, 1),
+        "loss": collections.defaultdict(list),
+        "module": torch.nn.Identity(),
+    },
+    "DeepSpeed": lambda net, _: {
+        "module": net.state_dict(),
+        "buffer_names": [],
+        "optimizer": None,
+        "param_shapes": [
+            collections.OrderedDict((name, v.shape) for name, v in net.state_dict().items())
+        ],
+        "sparse_tensor_module_names": set(),
+        "ds_config": {"train_batch_size": 8},
+    },
+    "parameters with attributes": lambda net, _: attributed(net),
 }
+
+
+def attributed(net: Net) -> dict[str, torch.Tensor]:
+    """Of a Parameter and of a plain tensor, which PyTorch writes in two ways."""
+    out = {**dict(net.named_parameters()), "encoder.norm.bias": net.encoder.norm.bias.detach()}
+    for value in out.values():
+        value.no_weight_decay = True
+    return out
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_whole_module_says_what_to_save(zipped, net, tmp_path):
+    """In both formats; and what the line says to save is read."""
+    path = tmp_path / "m.pt"
+    for content in (net, {"model": net, "epoch": 3}):
+        torch.save(content, path, _use_new_zipfile_serialization=zipped)
+        with pytest.raises(PhasorError, match=r"Net.* torch.save\(model.state_dict\(\), FILE\)"):
+            open_checkpoint(path)
+    assert weights(path, net.state_dict())
+
+
+def test_tensors_that_are_not_plain_are_refused(net, tmp_path):
+    sparse = torch.eye(3).to_sparse()
+    packed = torch.quantize_per_tensor(torch.eye(3), 0.1, 0, torch.qint8)
+    for odd, says in ((sparse, "_rebuild_sparse_tensor"), (packed, "torch.QInt8Storage")):
+        torch.save({**net.state_dict(), "odd": odd}, tmp_path / "m.pt")
+        with pytest.raises(PhasorError, match=says):
+            open_checkpoint(tmp_path / "m.pt")
+
+
+def test_complex_and_expanded_buffers(net, tmp_path):
+    buffers = {"turns": torch.ones(4, dtype=torch.complex64), "mask": torch.ones(1).expand(64, 64)}
+    torch.save({**net.state_dict(), **buffers}, tmp_path / "m.pt")
+    checkpoint = open_checkpoint(tmp_path / "m.pt")
+    assert checkpoint.tensors["turns"].load().tolist() == [1] * 4
+    with pytest.raises(PhasorError, match="contiguous"):
+        checkpoint.load("mask")
+    torch.save({"mask": buffers["mask"].contiguous()}, tmp_path / "m.pt")
+    assert open_checkpoint(tmp_path / "m.pt").load("mask").tolist() == [[1] * 64] * 64
 
 
 @pytest.mark.parametrize("name", WRAPPED)

@@ -59,7 +59,7 @@ def check(name: str, results: dict[str, Result], source: Path, says: str = "") -
     found = results[name]
     assert found.status == 1 and found.lines, found
     if len(found.lines) > 1:
-        assert len(found.lines) <= 101, found  # and how many more
+        assert len(found.lines) <= 21, found  # and how many more
         tensors = tuple(f"convert: {source}: {what}: " for what in ("missing", "left over"))
         assert all(line.startswith((*tensors, "convert: and ")) for line in found.lines), found
     for line in found.lines:

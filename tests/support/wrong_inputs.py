@@ -13,6 +13,8 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 from safetensors.numpy import save_file
 
+import torch_zip
+
 OUT = ("-o", "out.phasor")
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -38,6 +40,11 @@ class Wrong(NamedTuple):
     what: str
     words: tuple[str, ...]
     make: Callable[[Path], None]
+
+
+def _module(folder: Path) -> None:
+    """As torch.save(model) writes it."""
+    torch_zip.write_zip(folder / "m.pt", b"\x80\x02c__main__\nNet\n)\x81}b.", {})
 
 
 def _weights() -> dict[str, np.ndarray]:
@@ -227,6 +234,7 @@ WRONG = [
     _row("a file of Keras", "model.h5", _files(model__h5=b"\x89HDF\r\n\x1a\n" + bytes(99))),
     _row("a zip file of a model", "model.zip", _zip("model.zip", "model/config.json", b"{}")),
     _row("a packed file", "model.bin.gz", _files(model__bin__gz=gzip.compress(b"x", mtime=0))),
+    _row("a module in place of its weights", "m.pt", _module),
     _row("a pickle of Python", "model.pkl", _files(model__pkl=b"\x80\x04}q\x00.")),
     _row("arrays of NumPy", "model.npy", _files(model__npy=b"\x93NUMPY\x01\x00" + bytes(99))),
     _row("a .phasor file", "m.phasor", _files(m__phasor=b"\x89PHASOR\n" + bytes(99))),

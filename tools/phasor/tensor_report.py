@@ -7,11 +7,11 @@ in memory at a time.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.tensors import SAFETENSORS
+from phasor.checkpoints.tensors import SAFETENSORS, Shape
 from phasor.errors import printable
 from phasor.families.model import Model
 from phasor.families.nearest import shape_text
@@ -74,15 +74,17 @@ def lines(model: Model) -> Iterator[str]:
     yield f"{printable(str(checkpoint.path), 1000)}: {len(checkpoint.tensors)} tensors"
     yield "\t".join(COLUMNS)
     for name, stored in checkpoint.tensors.items():
-        values = checkpoint.load(name) if stored.is_float else stored.load()
+        values = None if getattr(stored, "repeats", False) else stored.load()
         kind = getattr(stored, "dtype", None)
         kind = _TYPES.get(kind) or getattr(getattr(stored, "type", None), "name", "F32")
-        yield _line(name, kind, values, uses.get(name) or _left_out(model, name))
+        use = uses.get(name) or _left_out(model, name)
+        yield _line(name, kind, stored.shape, values, use)
     for slot in R.slots(model.descriptor):
         if slot.key in model.values:
             yield _line(
                 "",
                 "",
+                model.values[slot.key].shape,
                 model.values[slot.key],
                 f"{slot.name}: computed, or taken out of a whole file",
             )
@@ -113,15 +115,20 @@ def _left_out(model: Model, name: str) -> str:
     return "NO USE in this model" if why is None else f"left out: {why}"
 
 
-def _line(name: str, kind: str, values: np.ndarray, use: str) -> str:
-    s = statistics(values)
-    numbers = (f"{x:.6g}" for x in (s.mean, s.least, s.most))
-    counts = ("-" if n is None else str(n) for n in (s.zero_rows, s.nan, s.infinite))
+def _line(name: str, kind: str, shape: Shape, values: np.ndarray | None, use: str) -> str:
+    """values: None of an expanded tensor, which is not read; of complex numbers both parts."""
+    numbers: Iterable[str] = "-" * 3
+    counts: Iterable[str] = "-" * 3
+    if values is not None:
+        parts = np.ascontiguousarray(values)
+        s = statistics(parts.view(parts.real.dtype) if parts.dtype.kind == "c" else values)
+        numbers = (f"{x:.6g}" for x in (s.mean, s.least, s.most))
+        counts = ("-" if n is None else str(n) for n in (s.zero_rows, s.nan, s.infinite))
     return "\t".join(
         (
             printable(name, 1000) or "-",
             kind or "-",
-            shape_text(values.shape).replace(" ", ""),
+            shape_text(shape).replace(" ", ""),
             *numbers,
             *counts,
             printable(use, 1000),

@@ -186,6 +186,13 @@ _GLOBALS = (
         b"cposix\nsystem\n",
         b"ctorch.serialization\nload\n",
     ),
+    *(b"cargparse\nNamespace\n", b"c__builtin__\nset\n", b"ccollections\ndefaultdict\n"),
+    *(b"cnumpy.core.multiarray\nscalar\n", b"ctorch\nComplexFloatStorage\n", b"cx.y\nZ\n"),
+    *(
+        b"ctorch._tensor\n_rebuild_from_type_v2\n",
+        b"ctorch._utils\n_rebuild_parameter_with_state\n",
+        b"ctorch\nTensor\n",
+    ),
 )
 _PUSHED = (
     *(
@@ -244,7 +251,11 @@ _PUSHED = (
         b"\x92",
         b"\x93",
         b"\x8f",
+        b"\x90",
+        b"\x91",
     ),
+    # Objects: of a name, with arguments, with what is put into them.
+    *(b"cx\ny\n)\x81", b"cx\ny\n)}\x92", b"cx\ny\n)R", b"cx\ny\n)R}b", b"\x8f(K\x01\x90"),
     *(
         b"\x95" + b"\xff" * 8,
         b"\x95" + bytes(8),

@@ -14,6 +14,7 @@ from typing import Any, Iterator
 
 from phasor import mistaken
 from phasor.checkpoints import npz, safetensors, torch_file, wrappers
+from phasor.checkpoints.pickles import SAVE, Inert, walk
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
 from phasor.files import cannot_read, has_file, read_json, read_start
@@ -22,6 +23,7 @@ from phasor.files import cannot_read, has_file, read_json, read_start
 _MAX_REPEATS = 8
 # Of a directory, the first that is there.
 _SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
+_MOST_NAMES = 8  # in a line
 _INDEX_FILES = tuple(f"{name}.index.json" for name in _SINGLE_FILES)
 
 
@@ -87,7 +89,8 @@ def read_content(path: Path) -> Any:
 def _bounded(tensors: dict[str, Stored], path: Path) -> dict[str, Stored]:
     """The tensors, if together they are not many times the file: views of one storage over and over
     would make a large model of a small file."""
-    total, size = sum(tensor.bytes for tensor in tensors.values()), path.stat().st_size
+    total = sum(tensor.bytes for tensor in tensors.values() if not tensor.repeats)
+    size = path.stat().st_size
     if total > _MAX_REPEATS * size:
         raise PhasorError(
             f"the tensors have {total:,} bytes, more than {_MAX_REPEATS} times the file's "
@@ -157,20 +160,37 @@ def _read_shards(index: Path) -> dict[str, Stored]:
 def _state_dict(content: Any, key: str | None) -> tuple[dict[str, Stored], list[str]]:
     """The tensors of the state_dict: `content` itself, its entry `key`, or the usual entry when it
     is nested in one; and what was passed over."""
-    notes: list[str] = []
+    notes = _objects(content)
     if key is not None:
         if not isinstance(content, dict) or key not in content:
             raise PhasorError(f"there is no entry {key!r} in the file")
         content = content[key]
     elif isinstance(content, dict):
-        content, notes = wrappers.weights_of(content)
+        content, averages = wrappers.weights_of(content)
+        notes += averages
+    if isinstance(content, Inert):
+        raise PhasorError(f"holds an object of {content}, which is not read: {SAVE}")
     if not isinstance(content, dict):
-        raise PhasorError("the file does not hold a state_dict")
-    out = {
-        name: value
-        for name, value in content.items()
-        if isinstance(name, str) and isinstance(value, Stored)
-    }
+        raise PhasorError(f"the file does not hold a state_dict: {SAVE}")
+    out: dict[str, Stored] = {}
+    seen: set[int] = set()
+    for name, value in content.items():
+        if isinstance(value, Inert) and value.is_array(seen):
+            what = printable(name) if isinstance(name, str) else shown(name)
+            raise PhasorError(
+                f"{what}: is an object of {value}, not a plain tensor, and is not read: {SAVE}"
+            )
+        if isinstance(name, str) and isinstance(value, Stored):
+            out[name] = value
     if not out:
         raise PhasorError("the state_dict has no tensors (is it nested? then say [checkpoint] key)")
     return out, notes
+
+
+def _objects(content: Any) -> list[str]:
+    """A line that names the classes whose objects are passed over, where there are unusual ones."""
+    found = (value for value in walk(content) if isinstance(value, Inert))
+    names = sorted({repr(value) for value in found if not value.is_usual})
+    more = len(names) - _MOST_NAMES
+    listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return [f"passed over: objects of {listed}; none of them was made or run"] if names else []

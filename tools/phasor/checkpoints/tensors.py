@@ -27,6 +27,8 @@ _TYPES = [
         i1     CharStorage       int8             I8
         u1     ByteStorage       uint8            U8
         ?      BoolStorage       bool             BOOL
+        <c8    ComplexFloatStorage    complex64   C64
+        <c16   ComplexDoubleStorage   complex128  C128
         <u8    -                 uint64           U64
         <u4    -                 uint32           U32
         <u2    -                 uint16           U16
@@ -40,6 +42,7 @@ UNTYPED = "UntypedStorage"  # PyTorch's storage of bytes
 STORAGES = {storage: dtype for dtype, storage, _, _ in _TYPES if storage != "-"} | {UNTYPED: "u1"}
 TORCH = {name: dtype for dtype, _, name, _ in _TYPES}
 SAFETENSORS = {name: dtype for dtype, _, _, name in _TYPES}
+_NAMES = {dtype: name for dtype, _, name, _ in _TYPES}
 _FLOATS = words("<f4 <f8 <f2 bf16 e4m3 e5m2 e4m3z e5m2z")
 # Limits of what a file may say, far above what any model of this size does.
 MAX_DIMENSIONS, MAX_NUMBER = 8, 1 << 48
@@ -102,6 +105,12 @@ class Stored(NamedTuple):
         return item_bytes(self.dtype) * math.prod(self.shape)
 
     @property
+    def repeats(self) -> bool:
+        """Whether it shows parts of its storage several times (an expanded tensor): never loaded,
+        because a small file would become a large model."""
+        return self.bytes > self.data.size
+
+    @property
     def last(self) -> int:
         """The place of its last element in the storage."""
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides))
@@ -146,8 +155,12 @@ class Checkpoint:
     def load(self, name: str) -> np.ndarray:
         stored = self.tensors[name]
         if not stored.is_float:
+            kind = _NAMES.get(stored.dtype, stored.dtype)
+            raise PhasorError(f"{name}: has elements of type {kind}, expected floating point")
+        if getattr(stored, "repeats", False):
             raise PhasorError(
-                f"{name}: has elements of type {stored.dtype}, expected floating point"
+                f"{name}: is expanded, its storage has fewer values than its shape: save"
+                " tensor.contiguous() in its place"
             )
         return stored.load()
 

@@ -8,11 +8,11 @@ import io
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from phasor.checkpoints.pickles import Storage, Storages, no_storage, unpickle
+from phasor.checkpoints.pickles import Storage, Storages, no_storage, unpickle, walk
 from phasor.checkpoints.tensors import STORAGES, Stored, check_apart, item_bytes
 from phasor.errors import PhasorError, printable, shown
 from phasor.files import map_bytes, open_regular
@@ -221,8 +221,8 @@ class _Legacy:
     def check_cover(self, content: Any) -> None:
         """Together, the tensors of a storage must reach from its first element to its last."""
         spans = {}
-        for tensor in _tensors(content):
-            if all(tensor.shape):
+        for tensor in walk(content):
+            if isinstance(tensor, Stored) and all(tensor.shape):
                 place = tensor.data.ctypes.data
                 spans.setdefault(place, []).append((tensor.offset, tensor.last))
         for key, data in self.lies.items():
@@ -234,18 +234,6 @@ class _Legacy:
                     f"the tensors do not cover the storage {printable(key)}: the file is damaged, "
                     "or saved from views (clone them before torch.save)"
                 )
-
-
-def _tensors(content: Any) -> Iterator[Stored]:
-    """Every tensor in nested containers, each container once."""
-    todo, seen = [content], set()
-    while todo:
-        value = todo.pop()
-        if isinstance(value, Stored):
-            yield value
-        elif isinstance(value, (dict, list, tuple, set, frozenset)) and id(value) not in seen:
-            seen.add(id(value))
-            todo += [*value.keys(), *value.values()] if isinstance(value, dict) else value
 
 
 def _legacy_content(path: Path) -> Any:
