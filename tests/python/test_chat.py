@@ -510,6 +510,15 @@ def test_conversion(tmp_path, capsys):
         == 1
     )
     assert "expected a day" in capsys.readouterr().err
+    # A template that lacks the day alone is told the flag, with which it converts.
+    day, line = tmp_path / "day.jinja", "(--chat-date YYYY-MM-DD says which day it is)"
+    day.write_text("{{ strftime_now('%d %b %Y') }}{{ messages[0].content }}")
+    given = [str(source), "-o", str(tmp_path / "d.phasor"), "--quiet", "--chat", str(day)]
+    assert convert.main(given) == 1 and line in capsys.readouterr().err
+    assert convert.main([*given, "--chat-date", "2025-01-31"]) == 0
+    capsys.readouterr()
+    day.write_text("{{ strftime_now('%d') }}{{ messages | tojson }}")
+    assert convert.main(given) == 1 and "--chat-date" not in capsys.readouterr().err
 
 
 # ---- The program

@@ -264,7 +264,8 @@ def test_advice_is_bounded(golden, tmp_path, capsys):
     path, before = save(), time.process_time()
     assert run(path, tmp_path / "m.phasor") == 1
     assert time.process_time() - before < 6
-    assert len(errors(capsys).splitlines()) == 101
+    lines = errors(capsys).splitlines()
+    assert len(lines) == 21 and lines[-1].endswith(" more (--report FILE lists all)")
 
 
 def test_a_bias_that_one_layer_lacks_is_missing(golden, tmp_path, capsys):
@@ -309,7 +310,7 @@ def test_integers_are_not_weights(golden, tmp_path, capsys):
     arrays, save = golden
     arrays["decoder.fc_out.bias"] = np.zeros(33, np.int64)
     assert run(save(), tmp_path / "m.phasor") == 1
-    assert "decoder.fc_out.bias: has elements of type <i8" in errors(capsys)
+    assert "decoder.fc_out.bias: has elements of type int64" in errors(capsys)
 
 
 def test_a_pickle_with_code_is_refused_and_nothing_runs(tmp_path, capsys):
@@ -323,22 +324,22 @@ def test_a_pickle_with_code_is_refused_and_nothing_runs(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "module,name",
+    "module,name,says",
     [
-        ("builtins", "eval"),
-        ("builtins", "getattr"),
-        ("torch", "load"),
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("collections", "defaultdict"),
-        ("torch.jit", "ScriptModule"),
-        ("torch._utils", "_rebuild_device_tensor_from_numpy"),
+        ("builtins", "eval", "asks for"),
+        ("builtins", "getattr", "asks for"),
+        ("torch", "load", "holds an object of"),
+        ("numpy.core.multiarray", "_reconstruct", "holds an object of"),
+        ("collections", "defaultdict", "holds an object of"),
+        ("torch.jit", "ScriptModule", "holds an object of"),
+        ("torch._utils", "_rebuild_device_tensor_from_numpy", "holds an object of"),
     ],
 )
-def test_other_globals_are_named(tmp_path, module, name):
+def test_other_globals_are_named(tmp_path, module, name, says):
     path = torch_zip.write_zip(
         tmp_path / "m.pt", b"\x80\x02c" + f"{module}\n{name}\n".encode() + b"(tR.", {}
     )
-    with pytest.raises(PhasorError, match=f"asks for {module}.{name}"):
+    with pytest.raises(PhasorError, match=f"{says} {module}.{name}"):
         open_checkpoint(path)
 
 
@@ -375,7 +376,8 @@ def test_views_stay_inside_their_storage(tmp_path):
     ):
         program = torch_zip.state_dict({"w": torch_zip.tensor(array, "0", **change)})
         with pytest.raises(PhasorError):
-            open_checkpoint(torch_zip.write_zip(tmp_path / "m.pt", program, {"0": array.tobytes()}))
+            path = torch_zip.write_zip(tmp_path / "m.pt", program, {"0": array.tobytes()})
+            open_checkpoint(path).load("w")  # an expanded tensor may be there, unread
     program = torch_zip.state_dict(
         {"w": torch_zip.tensor(array, "0", shape=(2, 3), strides=(4, 1), offset=5)}
     )

@@ -11,6 +11,8 @@ from safetensors.numpy import save_file
 import torch_zip
 from conversions import convert_to, refused
 from phasor import convert
+from phasor.checkpoints.tensors import Checkpoint, stored
+from phasor.checkpoints.wrappers import within_model
 from phasor.families import decoder, decoders, encoders, hf_config
 from phasor.families.decoders.bloom import BLOOM
 from phasor.families.decoders.falcon import FALCON
@@ -1135,6 +1137,51 @@ def test_an_adapter_is_added(llama, adapter):
         + ALPHA / RANK * np.einsum("or,ri->oi", adapter.b.astype(np.float64), adapter.a)
     ).astype(np.float32)
     assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+def test_an_adapter_in_a_directory_without_weights(llama, adapter, capsys):
+    """Some trainers put a config.json there. The line says what to give, and that converts."""
+    base = llama.write()
+    adapter.config["base_model_name_or_path"] = "org/base-1.5"
+    write_json(adapter.write() / "config.json", llama.config)
+    for there in (True, False):
+        if not there:
+            (adapter.path / "config.json").unlink()
+        assert refused(adapter.path, llama.output, capsys).endswith(
+            "has an adapter without its model: give the model's directory, and this one with --lora"
+            " (its base is org/base-1.5)"
+        )
+    assert llama.run("--lora", adapter.path) == 0 and base == llama.path
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_names_that_all_begin_with_model(tied, llama):
+    """As a trainer that calls the model `model` saves them."""
+    if tied:
+        llama.config["tie_word_embeddings"] = True
+        del llama.arrays["lm_head.weight"]
+    assert llama.run() == 0
+    first = llama.output.read_bytes()
+    llama.arrays = {f"model.{name}": array for name, array in llama.arrays.items()}
+    assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "trunk, names, kept",
+    [
+        ("bert.", ["model.bert.x", "model.cls.y"], ["bert.x", "cls.y"]),
+        ("bert.", ["bert.x", "model.y"], ["bert.x", "model.y"]),
+        ("", ["model.x", "model.y"], ["x", "y"]),
+        ("model.", ["model.x", "model.y"], ["model.x", "model.y"]),
+        ("model.", ["model.model.x", "model.lm_head.y"], ["model.x", "lm_head.y"]),
+        ("model.", ["model.model.x", "lm_head.y"], ["model.model.x", "lm_head.y"]),
+        ("model.decoder.", ["model.decoder.x"], ["model.decoder.x"]),
+        ("model.decoder.", ["model.model.decoder.x"], ["model.decoder.x"]),
+    ],
+)
+def test_what_stands_before_the_names_of_a_class(trunk, names, kept):
+    tensors = {name: stored(np.zeros(1)) for name in names}
+    assert list(within_model(Checkpoint(Path("m"), tensors), trunk)) == kept
 
 
 def test_an_adapter_beside_the_weights(llama, adapter, capsys):

@@ -692,6 +692,24 @@ def test_a_vocabulary_that_another_class_reads_is_refused(bert, capsys):
     assert line in (said := errors(capsys)) and " (29), " in said
 
 
+def test_a_vocabulary_size_that_is_not_the_embeddings(bert, capsys):
+    """The line is about these two, not about the tokenizer; with what it says it converts."""
+    rows = len(bert.arrays["bert.embeddings.word_embeddings.weight"])
+    bert.config["vocab_size"] = rows - 1
+    bert.more["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
+    bert.write()
+    words = [*WORDS, *(chr(97 + i) for i in range(rows - len(WORDS)))]
+    (bert.path / "vocab.txt").write_text("\n".join(words) + "\n")
+    assert bert.run() == 1
+    assert errors(capsys) == (
+        f"convert: {bert.path / 'config.json'}: vocab_size: {rows - 1}, and the embedding"
+        f" bert.embeddings.word_embeddings.weight has {rows} rows: correct vocab_size, or take the"
+        " weights that belong to this file\n"
+    )
+    bert.config["vocab_size"] = rows
+    assert bert.run() == 0
+
+
 def test_families_do_not_claim_the_same_names():
     types = [t for family in encoders.FAMILIES for t in family.types]
     assert len(types) == len(set(types))

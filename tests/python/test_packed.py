@@ -307,6 +307,8 @@ def test_nothing_is_packed(tmp_path, capsys):
 def test_pieces_without_a_configuration(tmp_path, capsys):
     directory = Directory(tmp_path, "gptq")
     directory.quantization = None
-    assert directory.run("--quiet") == 1
-    said = capsys.readouterr().err
-    assert "left over: model.layers.0.mlp.up_proj.qweight" in said
+    line = directory.refused(capsys)
+    assert "qweight: the weights are packed, and config.json has no quantization_config" in line
+    assert "give the model that they were made from" in line
+    directory.tensors = directory.plain
+    assert directory.run("--quiet", "--type", "q4") == 0

@@ -8,9 +8,11 @@ import collections
 import datetime
 import decimal
 import functools
+import io
 import json
 import pickle
 import pickletools
+import re
 import struct
 import sys
 import types
@@ -165,12 +167,13 @@ def test_the_note_of_a_moving_average(arrays, tmp_path):
 
 
 def opcodes(value: object, protocol: int = 2) -> bytes:
-    """Of Python's own pickle, as torch.save writes it, without its frame."""
-    return b"".join(
-        data
-        for data in map(bytes, _pieces(pickle.dumps(value, protocol)))
-        if data[:1] not in (b"\x80", b"\x95", b".")
-    )
+    """Of Python's own pickle, as torch.save writes it, without its frame and its memo."""
+    made = io.BytesIO()
+    pickler = pickle.Pickler(made, protocol)
+    pickler.fast = True
+    pickler.dump(value)
+    pieces = _pieces(made.getvalue())
+    return b"".join(data for data in pieces if data[:1] not in (b"\x80", b"\x95", b"."))
 
 
 def _pieces(program: bytes) -> list[bytes]:
@@ -333,10 +336,11 @@ def test_buffers_that_the_description_ignores(arrays, plain, tmp_path, capsys):
     path = nested(tmp_path / "m.pt", flat, more)
     ignored = '\n[checkpoint]\nignore = ["turns", "mask"]\n'
     assert made(path, ignored)[0] == plain
+    parts = turns.view("<f4").astype(np.float64)
     report = list(tensor_report.lines(read(path, ignored)))
     assert [line.split("\t")[:9] for line in report if line.startswith(("turns", "mask"))] == [
-        ["turns", "C64", "4", "0.117489", "-0.989992", "1", "-", "0", "0"],
-        ["mask", "F32", "2048x2048", *"-" * 6],
+        ["turns", "C64", "(4)", f"{parts.mean():.6g}", "-0.989992", "1", "-", "0", "0"],
+        ["mask", "F32", "(2048x2048)", *"-" * 6],
     ]
     line = said(path, capsys)
     assert "left over: turns" in line and "left over: mask" in line
@@ -345,6 +349,104 @@ def test_buffers_that_the_description_ignores(arrays, plain, tmp_path, capsys):
         checkpoint.load("turns")
     with pytest.raises(PhasorError, match=r"mask: is expanded.*save tensor.contiguous\(\) in its"):
         checkpoint.load("mask")
+
+
+# ---- Factors
+
+
+def norm_of(weight: np.ndarray) -> np.ndarray:
+    return np.sqrt((weight.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+
+
+FACTORS = {
+    "weight_norm": lambda w: {"_g": norm_of(w).astype("<f4"), "_v": w},
+    "weight_norm of the whole": lambda w: {
+        "_g": np.array(np.sqrt((w.astype(np.float64) ** 2).sum()), "<f4"),
+        "_v": w,
+    },
+    "parametrized": lambda w: {"original0": norm_of(w).astype("<f4"), "original1": w},
+    "pruned": lambda w: {"_orig": w, "_mask": np.ones_like(w)},
+}
+
+
+def as_factors(arrays: dict[str, np.ndarray], how: str) -> dict[str, np.ndarray]:
+    """Each matrix by its factors, and the rest."""
+    out = {}
+    for name, array in arrays.items():
+        if array.ndim != 2 or not name.endswith("weight"):
+            out[name] = array
+            continue
+        module, _, own = name.rpartition(".")
+        start = f"{module}.parametrizations.{own}." if how == "parametrized" else name
+        out |= {start + end: factor for end, factor in FACTORS[how](array).items()}
+    return out
+
+
+@pytest.mark.parametrize("how", FACTORS)
+def test_weights_that_are_kept_as_factors(how, arrays, tmp_path):
+    factors = as_factors(arrays, how)
+    assert len(factors) > len(arrays)
+    checkpoint = open_checkpoint(torch_zip.save(tmp_path / "m.pt", factors))
+    assert set(checkpoint) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_allclose(checkpoint.load(name), array, rtol=3e-7)
+    model = read(tmp_path / "m.pt")
+    assert model.problems() == []
+    model.note_types()
+    name = "pruning" if how == "pruned" else "weight_norm"
+    assert any(f"of {name} to f32 (exactly)" in line for line in model.notes)
+
+
+def test_a_mask_and_a_length_count(arrays, tmp_path):
+    """One factor is not the weight."""
+    name = next(n for n, a in arrays.items() if a.ndim == 2 and n.endswith("weight"))
+    weight, rng = arrays[name], np.random.default_rng(4)
+    mask = rng.integers(0, 2, weight.shape).astype("<f4")
+    length = rng.uniform(0.5, 2, (len(weight), 1)).astype("<f4")
+    wanted = weight.astype(np.float64) * (length / norm_of(weight))
+    for ends, values in (
+        ({"_orig": weight, "_mask": mask}, weight * mask),
+        ({"_g": length, "_v": weight}, wanted.astype(np.float32)),
+    ):
+        path = torch_zip.save(tmp_path / "m.pt", {name + end: a for end, a in ends.items()})
+        np.testing.assert_array_equal(open_checkpoint(path).load(name), values)
+
+
+@pytest.mark.parametrize(
+    "ends, says",
+    [
+        (("_orig", "_u", "_v"), "spectral_norm from %_orig, %_u, %_v, which is not built: call"),
+        ((".original", ".0._u"), "a parametrization from .*: call torch.nn.utils.parametrize.rem"),
+        ((".original0", ".original1"), "a parametrization"),
+    ],
+)
+def test_other_parametrizations_are_named(ends, says, arrays, tmp_path, capsys):
+    name = next(n for n, a in arrays.items() if a.ndim == 2 and n.endswith("weight"))
+    module, _, own = name.rpartition(".")
+    start = f"{module}.parametrizations.{own}" if ends[0][0] == "." else name
+    changed = {**arrays, **{start + end: arrays[name] for end in ends}}
+    del changed[name]
+    line = said(torch_zip.save(tmp_path / "m.pt", changed), capsys)
+    assert re.search(says.replace("%", re.escape(name)), line) and line.count("\n") == 1
+    assert f"{name}: is made by" in line
+
+
+def test_names_that_are_like_factors_by_chance(arrays, tmp_path):
+    """Shapes that are none of weight_norm's, a factor alone, a weight that is there."""
+    more = {
+        "a.weight_g": np.ones((4, 4), "<f4"),
+        "a.weight_v": np.ones((4, 4), "<f4"),
+        "b.weight_orig": np.ones(3, "<f4"),
+        "c.weight_orig": np.ones(3, "<f4"),
+        "c.weight_mask": np.ones(4, "<f4"),
+        "d.weight": np.ones(3, "<f4"),
+        "d.weight_orig": np.ones(3, "<f4"),
+        "d.weight_mask": np.ones(3, "<f4"),
+        "e.w_g": np.ones((3, 1), "<f4"),
+        "e.w_v": np.ones((3, 3), "<f4"),
+        "parametrizations.weight.original0": np.ones(3, "<f4"),
+    }
+    assert list(open_checkpoint(torch_zip.save(tmp_path / "m.pt", more))) == list(more)
 
 
 # ---- .npz

@@ -11,6 +11,7 @@ import pathlib
 import numpy as np
 import pytest
 import torch
+import torch.nn.utils.prune
 from safetensors.torch import save_file
 
 from phasor.checkpoints.checkpoint import open_checkpoint
@@ -145,6 +146,70 @@ def test_tensors_that_are_not_plain_are_refused(net, tmp_path):
         torch.save({**net.state_dict(), "odd": odd}, tmp_path / "m.pt")
         with pytest.raises(PhasorError, match=says):
             open_checkpoint(tmp_path / "m.pt")
+
+
+def parametrized(how: str) -> torch.nn.Linear:
+    torch.manual_seed(5)
+    layer, utils = torch.nn.Linear(6, 4), torch.nn.utils
+    if how == "weight_norm":
+        return utils.weight_norm(layer)
+    if how == "weight_norm of the whole":
+        return utils.weight_norm(layer, dim=None)
+    if how == "weight_norm of columns":
+        return utils.parametrizations.weight_norm(layer, dim=1)
+    if how == "parametrizations":
+        return utils.parametrizations.weight_norm(layer)
+    if how == "pruning":
+        utils.prune.l1_unstructured(layer, "weight", 0.4)
+        return layer
+    if how == "spectral_norm":
+        return utils.spectral_norm(layer)
+    return utils.parametrizations.orthogonal(layer)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("weight_norm", "weight_norm of the whole", "weight_norm of columns"),
+        *("parametrizations", "pruning"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*deprecated:FutureWarning")
+def test_factors(how, tmp_path):
+    layer = parametrized(how)
+    with torch.no_grad():
+        for name, value in layer.named_parameters():
+            if name.endswith(("_g", "original0")):
+                value.mul_(1.5)
+        layer(torch.ones(1, 6))  # makes the old form's weight anew
+    state = {f"a.{name}": value for name, value in layer.state_dict().items()}
+    torch.save(state, tmp_path / "m.pt")
+    checkpoint = open_checkpoint(tmp_path / "m.pt")
+    assert set(checkpoint) == {"a.weight", "a.bias"}
+    np.testing.assert_allclose(
+        checkpoint.load("a.weight"), layer.weight.detach().numpy(), rtol=3e-7, atol=0
+    )
+
+
+@pytest.mark.parametrize("how", ["spectral_norm", "orthogonal"])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_factors_that_are_not_built(how, tmp_path):
+    """Refused where the weight is asked for; after the call that the line names it is read."""
+    layer = parametrized(how)
+    layer(torch.ones(1, 6))
+    state = {f"a.{name}": value for name, value in layer.state_dict().items()}
+    torch.save(state, tmp_path / "m.pt")
+    with pytest.raises(PhasorError, match="a.weight: is made by .* before you save") as error:
+        open_checkpoint(tmp_path / "m.pt").load("a.weight")
+    if how == "spectral_norm":
+        assert "torch.nn.utils.remove_spectral_norm(module)" in str(error.value)
+        torch.nn.utils.remove_spectral_norm(layer)
+    else:
+        assert "utils.parametrize.remove_parametrizations(module, name)" in str(error.value)
+        torch.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    torch.save(layer.state_dict(), tmp_path / "m.pt")
+    kept = open_checkpoint(tmp_path / "m.pt").load("weight")
+    np.testing.assert_array_equal(kept, layer.weight.detach().numpy())
 
 
 def test_complex_and_expanded_buffers(net, tmp_path):

@@ -3,6 +3,7 @@ docs/messages.md has the line that each gets."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import struct
@@ -150,6 +151,13 @@ _Q = {"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 1
 _AWQ = {
     "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemv"}
 }
+_MLX = {"quantization": {"group_size": 64, "bits": 4}}
+_TIKTOKEN = b"".join(base64.b64encode(bytes([i])) + f" {i}\n".encode() for i in range(29))
+_QWEN = {
+    "vocab.json": {"a": 0},
+    "merges.txt": b"#version: 0.2\n",
+    "tokenizer_config.json": {"tokenizer_class": "Qwen2Tokenizer"},
+}
 _HQQ = {"quantization_config": {"quant_method": "hqq"}}
 _MX = {"quantization_config": {"quant_method": "mxfp4"}}
 
@@ -202,7 +210,9 @@ WRONG = [
     _row(
         "an adapter without its model",
         "model",
-        _files(model___adapter_config__json={"peft_type": "LORA"}),
+        _files(
+            model___adapter_config__json={"peft_type": "LORA", "base_model_name_or_path": "a/b"}
+        ),
     ),
     _row("a directory with a GGUF file", "model", _files(model___m__gguf=_gguf("llama"))),
     _row("its config.json", "model/config.json", _directory()),
@@ -274,6 +284,7 @@ WRONG = [
     _row("weights packed by AWQ for gemv", "model", _directory(_AWQ)),
     _row("weights packed by HQQ", "model", _directory(_HQQ)),
     _row("weights packed as MXFP4", "model", _directory(_MX)),
+    _row("weights packed by MLX", "model", _directory(_MLX)),
     _row("a field that is not known", "model", _directory({"attention_sinks": 4})),
     _row("a wrong type of a field", "model", _directory({"hidden_size": "8"})),
     _row("a tokenizer that is not there", "model --tokenizer t.json", _directory()),
@@ -287,6 +298,12 @@ WRONG = [
         "model",
         _directory(files={"tokenizer.json": {"model": {"type": "Words"}}}),
     ),
+    _row(
+        "a vocabulary of tiktoken",
+        "model",
+        _directory(files={"tokenizer.model": _TIKTOKEN}),
+    ),
+    _row("a slow tokenizer that is not built", "model", _directory(files=_QWEN)),
     _row("two tokenizers for one side", "model --tokenizer a --tokenizer b", _directory()),
     _row("an adapter that is none", "model --lora model", _directory()),
     _row(

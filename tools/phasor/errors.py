@@ -12,7 +12,7 @@ class PhasorError(Exception):
     expected."""
 
 
-_MOST_PROBLEMS = 100
+_MOST_PROBLEMS = 20
 
 
 class Problems(PhasorError):
@@ -22,7 +22,7 @@ class Problems(PhasorError):
         more = len(lines) - _MOST_PROBLEMS
         self.lines = [
             *lines[:_MOST_PROBLEMS],
-            *([f"and {more} more faults like these"] if more > 0 else []),
+            *([f"and {more} more (--report FILE lists all)"] if more > 0 else []),
         ]
         super().__init__("\n".join(self.lines))
 

@@ -111,6 +111,14 @@ def read_start(path: os.PathLike | str) -> bytes:
         return file.read(mistaken.START_BYTES)
 
 
+def instead_of(folder: Path) -> str:
+    """What a directory seems to be in place of a model's (mistaken.py), and of an adapter's the
+    model that it belongs to."""
+    what, config = mistaken.of_directory(folder), folder / "adapter_config.json"
+    base = mistaken.base_of(read_start(config)) if "--lora" in what and is_file(config) else ""
+    return what + f" (its base is {base})" * bool(base)
+
+
 def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:

@@ -66,6 +66,8 @@ _INSIDE = (
     ("params.json", "Meta's or Mistral's own files: give the same model as transformers has it"),
     (".incomplete", "a download that did not end: download it again"),
 )
+_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]{2,400}={0,2} \d{1,7}\r?\n")  # a token, its rank
+_BASE = re.compile(rb'"base_model_name_or_path"\s*:\s*"([\w./-]{1,200})"')
 _VARIANT = re.compile(r"(model|pytorch_model)\.[\w-]{1,32}(\.safetensors|\.bin)")
 _SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(\.safetensors|\.bin)")
 
@@ -82,6 +84,16 @@ def of_bytes(start: bytes) -> str:
     if start[257:262] == b"ustar":
         return "is packed by tar: unpack it, and give what is in it"
     return ""
+
+
+def of_pieces(start: bytes) -> str:
+    """The same of a file in place of a SentencePiece model."""
+    if _TIKTOKEN.match(start):
+        return (
+            "is a vocabulary of tiktoken, which does not say how texts are cut: give the model's"
+            " tokenizer.json (--tokenizer FILE)"
+        )
+    return of_bytes(start)
 
 
 def of_file(start: bytes, name: str) -> str:
@@ -122,6 +134,12 @@ def of_directory(path: Path) -> str:
         if (path / name / "config.json").is_file():
             return f"is not the directory of a model: give the one in it, {name}"
     return ""
+
+
+def base_of(start: bytes) -> str:
+    """The model that the beginning of an adapter's configuration names, or ""."""
+    found = _BASE.search(start)
+    return found[1].decode("ascii", "replace") if found else ""
 
 
 def _names(path: Path) -> list[str]:

@@ -61,7 +61,7 @@ def _some(rng: random.Random) -> tuple[bytes, dict[str, np.ndarray]]:
 def change_arrays(rng: random.Random, arrays: dict[str, np.ndarray]) -> None:
     """One of them with another type, shape, name or values, or gone."""
     name = rng.choice(list(arrays))
-    array, how = arrays[name], rng.randrange(8)
+    array, how = arrays[name], rng.randrange(9)
     if how == 0:
         arrays[name] = array.astype(rng.choice(("<f8", "<f2", "<i8")))
     elif how == 1:
@@ -76,8 +76,16 @@ def change_arrays(rng: random.Random, arrays: dict[str, np.ndarray]) -> None:
         arrays[rng.choice((name + "x", "x", "", "lm_head.weight", "é\n"))] = array
     elif how == 6:
         arrays[name] = array * np.float32(rng.choice((1e30, 1e-42, 0, np.nan, np.inf, -1)))
-    else:
+    elif how == 7:
         arrays[name] = arrays[rng.choice(list(arrays))]
+    else:  # as factors
+        module, _, own = name.rpartition(".")
+        ends = ("_g", "_v", "_orig", "_mask", "_u", ".original0", ".original1", ".0")
+        start = rng.choice((name, f"{module}.parametrizations.{own}"))
+        parts = (array, array[:1], array[:, :1] if array.ndim > 1 else array)
+        for end in rng.sample(ends, 2):
+            arrays[start + end] = rng.choice(parts)
+        arrays.pop(name)
 
 
 # ---- safetensors

@@ -40,6 +40,14 @@ def compile_template(
         raise Excess("chat template: nested too deeply") from error
 
 
+def _compiles(template: str, variables: dict[str, Any]) -> bool:
+    """Whether a day is all that the template lacks."""
+    try:
+        return bool(compile_template(template, variables, datetime.date(2000, 1, 1)))
+    except Refused:
+        return False
+
+
 def section_of(
     template: str, variables: dict[str, Any], date: str | None, notes: list[str]
 ) -> bytes:
@@ -48,7 +56,12 @@ def section_of(
         day = datetime.date.fromisoformat(date) if date else None
     except ValueError as error:
         raise PhasorError(f"--chat-date {date}: expected a day such as 2025-01-31") from error
-    section = compile_template(template, variables, day)
+    try:
+        section = compile_template(template, variables, day)
+    except Refused as error:
+        if day is None and "strftime_now" in template and _compiles(template, variables):
+            raise Refused(f"{error} (--chat-date YYYY-MM-DD says which day it is)") from error
+        raise
     if section[4] & 1:
         notes.append(
             "chat template: the roles are system, user and assistant; what it does for others is "

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from phasor import mistaken
-from phasor.checkpoints import npz, safetensors, torch_file, wrappers
+from phasor.checkpoints import factors, npz, safetensors, torch_file, wrappers
 from phasor.checkpoints.pickles import SAVE, Inert, walk
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
-from phasor.files import cannot_read, has_file, read_json, read_start
+from phasor.files import cannot_read, has_file, instead_of, read_json, read_start
 
 # All tensors together by the size of the file: what is tied is there several times.
 _MAX_REPEATS = 8
@@ -34,12 +34,18 @@ def open_checkpoint(path: os.PathLike | str, key: str | None = None) -> Checkpoi
     PhasorError names the file and what is wrong with it.
     """
     path = Path(path)
-    return _open_directory(path, key) if path.is_dir() else _open_file(path, key)
+    found = _open_directory(path, key) if path.is_dir() else _open_file(path, key)
+    return factors.multiplied(found)
 
 
 def is_weights(start: bytes) -> bool:
     """Whether a file that begins so may be one of torch.save, or safetensors."""
     return torch_file.is_torch_file(start) or (len(start) > 9 and start[8:9] == b"{")
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a directory has weights of its own, in one piece or in shards."""
+    return any(has_file(folder / name) for name in (*_SINGLE_FILES, *_INDEX_FILES))
 
 
 def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkpoint:
@@ -107,11 +113,11 @@ def _open_directory(path: Path, key: str | None) -> Checkpoint:
     before pickles."""
     for single, index in zip(_SINGLE_FILES, _INDEX_FILES):
         if has_file(path / single):
-            return open_checkpoint(path / single, key)
+            return _open_file(path / single, key)
         if has_file(path / index):
             return Checkpoint(path / index, _read_shards(path / index))
     wanted = f"a directory without {', '.join((*_SINGLE_FILES, *_INDEX_FILES))}"
-    instead = mistaken.of_directory(path)
+    instead = instead_of(path)
     raise PhasorError(f"{path}: {wanted}" + f": it {instead}" * bool(instead))
 
 

@@ -37,7 +37,8 @@ AVERAGED = words("model_ema. ema_model. ema.")
 AVERAGE = "a moving average of the weights (EMA), or what counts its steps"
 # Starts of names that say who held the model, and names that stand beside them.
 DATA_PARALLEL = words("module. _orig_mod.")
-LIGHTNING = (*DATA_PARALLEL, "model.")
+MODEL = "model."
+LIGHTNING = (*DATA_PARALLEL, MODEL)
 COUNTERS = words("n_averaged num_updates")
 _MOST_PREFIXES = 4  # of one name: module._orig_mod.model.
 
@@ -82,6 +83,20 @@ def unwrapped(
         start = next((s for s in starts if names and all(n.startswith(s) for n in names)), None)
         if start is None or any(name.startswith(start) for name in asked):
             break
-        checkpoint.notes.append(f"names begin with {start} in the file, which says who held them")
-        checkpoint = checkpoint.renamed({start: ""})
+        checkpoint = _without(checkpoint, start)
     return checkpoint
+
+
+def within_model(checkpoint: Checkpoint, trunk: str) -> Checkpoint:
+    """The same without a `model.` that a trainer put before all names. trunk: how the names of the
+    family's own class begin; where that is `model.` too, it is there twice."""
+    if not checkpoint.tensors or not all(name.startswith(MODEL) for name in checkpoint):
+        return checkpoint
+    if trunk.startswith(MODEL) and not any(name.startswith(MODEL * 2) for name in checkpoint):
+        return checkpoint
+    return _without(checkpoint, MODEL)
+
+
+def _without(checkpoint: Checkpoint, start: str) -> Checkpoint:
+    checkpoint.notes.append(f"names begin with {start} in the file, which says who held them")
+    return checkpoint.renamed({start: ""})

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 from phasor import side_files
-from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.checkpoint import has_weights, open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.checkpoints.wrappers import unwrapped
+from phasor.checkpoints.wrappers import unwrapped, within_model
 from phasor.errors import printable, shown
 from phasor.families import (
     decoders,
@@ -32,7 +32,7 @@ from phasor.families.family import Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.model import Model
-from phasor.files import has_file, read_json
+from phasor.files import has_file, instead_of, read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face import packed
@@ -100,6 +100,8 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
             raise PhasorError(f"{flags}: not of static embeddings")
         return Directory(static.read(path, folder, modules.head), folder, static.FAMILY)
     if changes.lora is None and has_file(folder / _ADAPTER):  # which the library would load
+        if not has_weights(folder):
+            raise PhasorError(f"{folder}: {instead_of(folder)}")
         raise PhasorError(
             f"{folder / _ADAPTER}: is an adapter beside the model's weights: --lora {folder} adds"
             " it; remove this file if the weights have it in them"
@@ -132,7 +134,7 @@ def _read(
     path: Path,
     values: dict[str, Any],
     modules: sentence.Modules | None,
-    opened: Opener,
+    unpacked: Opener,
     changes: Changes,
 ) -> Directory:
     folder = modules.folder if modules else path
@@ -141,9 +143,13 @@ def _read(
         if changes != Changes():
             flags = "--rank-template, --rope-context, --lora"
             raise PhasorError(f"{flags}: not of a decoder with cross-attention")
-        model = joined.read_alone(path, Config(where, values), opened(folder))
+        model = joined.read_alone(path, Config(where, values), unpacked(folder))
         return Directory(model, path, joined.ALONE)
     family = _family(where, values, modules is not None and not modules.own_class)
+
+    def opened(folder: Path) -> Checkpoint:
+        return within_model(unpacked(folder), family.trunk)
+
     config = Config(where, values, family.defaults, family.newer)
     if modules and family.stack == D.ENCODER_DECODER:
         raise PhasorError(

@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 from phasor.checkpoints import packed
 from phasor.checkpoints.packed import Module, Packed
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.errors import PhasorError, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families.hf_config import Config
 from phasor.values import settings, words
 
@@ -140,6 +140,11 @@ _METHODS = {
     ),
     "fp8": Method(_fp8, ("weight_scale_inv",)),
 }
+_PACKED = tuple(f".{end}" for method in _METHODS.values() for end in method.ends)
+_INSTEAD = (
+    f", which is not built; there are {', '.join(_METHODS)}: give the model that they were made"
+    " from, and say --type q4 or q8"
+)
 # Tensors beside a packed matrix that concern the rounding of activations alone.
 _ACTIVATIONS = words("input_scale input_zero_point output_scale input_global_scale")
 
@@ -155,6 +160,11 @@ class Unpacking:
 
     def __call__(self, checkpoint: Checkpoint) -> Checkpoint:
         if self._unpack is None:
+            if name := next((n for n in checkpoint if n.endswith(_PACKED)), None):
+                raise PhasorError(
+                    f"{checkpoint.path}: {printable(name)}: the weights are packed, and config.json"
+                    f" has no quantization_config that says how{_INSTEAD}"
+                )
             return checkpoint
         out, made, ignored = dict(checkpoint.tensors), 0, 0
         for name in list(checkpoint):
@@ -191,6 +201,11 @@ class Unpacking:
 
 def unpacking(where: Path, values: dict[str, Any]) -> Unpacking:
     """Of a directory, whose configuration's values lose quantization_config."""
+    mlx = values.get("quantization")
+    if isinstance(mlx, dict) and {"bits", "group_size"} <= mlx.keys():
+        bits, size = shown(mlx["bits"]), shown(mlx["group_size"])
+        how = f"by MLX, {bits} bits in groups of {size}"
+        raise PhasorError(f"{where}: quantization: the weights are packed ({how}){_INSTEAD}")
     name = "quantization_config" if "quantization_config" in values else "compression_config"
     table = values.pop(name, None)
     if table is None:
@@ -200,9 +215,7 @@ def unpacking(where: Path, values: dict[str, Any]) -> Unpacking:
     method = table.get("quant_method")
     if not isinstance(method, str) or method not in _METHODS:
         raise PhasorError(
-            f"{where}: {name}: the weights are packed ({shown(method)}), which is not built; there"
-            f" are {', '.join(_METHODS)}: give the model that they were made from, and say --type"
-            " q4 or q8"
+            f"{where}: {name}: the weights are packed ({shown(method)}){_INSTEAD}"
         )
     config = Config(where, table, _METHODS[method].defaults, prefix=f"{name}.")
     unpack = _METHODS[method].read(config)

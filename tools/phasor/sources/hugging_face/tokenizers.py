@@ -13,6 +13,7 @@ from phasor.errors import PhasorError, printable, shown
 from phasor.families.model import Model
 from phasor.files import has_file, is_file, read_json, read_start
 from phasor.format import descriptor as D
+from phasor.format import tensors as R
 from phasor.sources.hugging_face import (
     around,
     configured,
@@ -37,6 +38,7 @@ from phasor.tokenizers.section import contradiction
 from phasor.values import words
 
 _MOST_TOKENS = 5  # in a message
+_SAVE = "save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
 _MOST_LENGTH = 1 << 24  # of a text; what says more says nothing
 # Files that a tokenizer is in, the first that is there; transformers' older ones have no
 # tokenizer.json.
@@ -103,7 +105,7 @@ def sections(
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
     try:
-        if path.suffix == ".model" and (instead := mistaken.of_bytes(read_start(path))):
+        if path.suffix == ".model" and (instead := mistaken.of_pieces(read_start(path))):
             raise PhasorError(instead)
         _check(source, path)
         rows = source.model.descriptor[source.side]["vocabulary"]
@@ -114,6 +116,8 @@ def sections(
         kind = OWN[source.side]
         _describe(source, info, kind)
     except PhasorError as error:
+        if wrong := _wrong_rows(source):
+            raise PhasorError(f"{source.folder / 'config.json'}: {wrong}") from error
         message = str(error)
         known = message.startswith((f"{path}:", f"{path.parent}{os.sep}", f"{path.parent}:"))
         raise PhasorError(
@@ -233,22 +237,20 @@ def _check(source: Directory, path: Path) -> None:
         return
     known, own = _classes_of(source, path)
     if not known:
-        raise PhasorError(
-            "not a tokenizer that is built; save it as tokenizer.json "
-            "(AutoTokenizer.from_pretrained(…).save_pretrained(…))"
-        )
+        raise PhasorError(f"not a tokenizer that is built; {_SAVE}")
     for name in ("tokenizer_config.json", "config.json"):
         values = read_json(path.parent / name) if has_file(path.parent / name) else {}
         kind = values.get("tokenizer_class")
         if kind is not None and not (isinstance(kind, str) and kind in known):
             raise PhasorError(
                 f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
-                f" there are {', '.join(sorted(known))}"
+                f" there are {', '.join(sorted(known))}; {_SAVE}"
             )
         own = own or kind is not None
     if not own:
         raise PhasorError(
-            f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is read"
+            "tokenizer_config.json: tokenizer_class is not there, and says how"
+            f" {path.name} is read; {_SAVE}"
         )
 
 
@@ -262,6 +264,21 @@ def _classes_of(source: Directory, path: Path) -> tuple[set[str], bool]:
         return _WORDPIECE_CLASSES if own else _ENCODER_CLASSES.get(path.name, set()), own
     own = bool(_OWN_CLASSES.get(path.name, set()) & set(source.family.types))
     return _TEXT_CLASSES.get(path.name, set()), own
+
+
+def _wrong_rows(source: Directory) -> str:
+    """Where config.json gives the embedding another number of rows than it has, that; else ""."""
+    model, side = source.model, source.side
+    key = R.key_of(R.SOURCE if side == "source" else R.TARGET, 0, R.EMBEDDING)
+    name = next((part.name for part in model.parts.get(key, ())), None)
+    rows = model.descriptor[side]["vocabulary"]
+    if name is None or name not in model.checkpoint or model.checkpoint.shape(name)[0] == rows:
+        return ""
+    return (
+        f"vocab_size: {rows}, and the embedding {printable(name)} has"
+        f" {model.checkpoint.shape(name)[0]} rows: correct vocab_size, or take the weights that"
+        " belong to this file"
+    )
 
 
 def _describe(source: Directory, info: dict[str, Any], section: int) -> None:
