@@ -25,7 +25,8 @@ def made(request, tmp_path):
     shutil.copy(GOLDEN / f"{request.param}.phasor", path)
     file = PhasorFile(path)
     inputs = V.choose_inputs(file.descriptor)
-    stored = V.build(file, inputs, V.STEP if V.quantized(file) else 0.0)
+    exact = not V.quantized(file)
+    stored = V.build(file, inputs) if exact else V.build_stored(file, inputs, V.AUTHOR)
     return path, inputs, V.with_tolerance(stored, 1e-9), V.read(stored, file.descriptor).tolerance
 
 

@@ -28,7 +28,6 @@ from phasor.format.meta import as_stored
 from phasor.format.writer import write_model
 from phasor.moments import inputs as inputs_of_text
 from phasor.program import need_phasor
-from phasor.reference.forward import Reference
 from phasor.smoothing import Smoothed
 
 AUTO = "q8r-auto"
@@ -81,14 +80,8 @@ class _Rounded(V.ExactWeights):
 
 def _outputs(file: V.ExactWeights, inputs: Sequence[V.Input]) -> np.ndarray:
     """The output rows (R, W) of all inputs."""
-    model = Reference(file, dtype=np.float32)
-    model._keep = True
-    rows = []
-    for given in inputs:
-        memory = model.encode(given.source) if given.source else None
-        trace = model.decode(given.target, memory and memory.output) if given.target else memory
-        rows.append(model.output(trace))
-    return np.concatenate(rows)
+    (runs,) = V.run_all(file, inputs, (np.float32,))
+    return np.concatenate([ran.output for ran in runs])
 
 
 def _log_softmax(x: np.ndarray) -> np.ndarray:

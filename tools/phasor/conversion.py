@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import Sequence
 
 import numpy as np
 
@@ -23,33 +23,30 @@ from phasor.format.file import VECTORS
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, write_model
 from phasor.moments import Moments
-from phasor.replay import finished
+from phasor.replay import Counting, finished
 from phasor.smoothing import Smoothed
 
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
 
 
-def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
-    """(call for each tensor, call at the end): tqdm where there is one, else a line that counts; on
-    standard error."""
+def progress(quiet: bool) -> Counting:
+    """Counts on a terminal's standard error: "convert: 3 of 30 layers …", one line for all that is
+    counted, empty again at the end of each."""
     if quiet or not sys.stderr.isatty():
-        return (lambda slot: None), (lambda: None)
-    try:
-        from tqdm import tqdm
+        return lambda what, count: lambda: None
 
-        bar = tqdm(total=count, unit="tensor", desc="convert", leave=False)
-        return (
-            lambda slot: bar.set_postfix_str(slot.name, refresh=False) or bar.update(1)
-        ), bar.close
-    except ImportError:
-        done = [0]
+    def counting(what: str, count: int) -> V.Step:
+        done = iter(range(1, count + 1))
 
-        def step(slot: R.Slot) -> None:
-            done[0] += 1
-            print(f"\rconvert: {done[0]} of {count} tensors", end="", file=sys.stderr, flush=True)
+        def step() -> None:
+            at = next(done, count)
+            line = f"convert: {at} of {count} {what}" if at < count else ""
+            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
 
-        return step, lambda: print(file=sys.stderr)
+        return step
+
+    return counting
 
 
 def convert(
@@ -66,6 +63,7 @@ def convert(
     auto: bool = False,
     calibration: Path | None = None,
     expect: Path | None = None,
+    proof: str = V.FULL,
 ) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
     there before.
@@ -73,7 +71,7 @@ def convert(
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
     that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
     the type and the smoothing are chosen (auto_type.py), by a text where one is given. expect: the
-    user's own model's outputs (expect.py).
+    user's own model's outputs (expect.py). proof: which test vectors, one of V.PROOFS.
     """
     problems = model.problems()
     if problems:
@@ -102,35 +100,43 @@ def convert(
             "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
             "(--no-smooth leaves them)"
         )
-    stored = as_stored(descriptor)
-    inputs, section = test_vectors(V.ExactWeights(stored, weights), expect)
-    step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
+    stored, counting = as_stored(descriptor), progress(quiet)
+    inputs: list[V.Input] = []
+    sections = dict(sections)
+    if proof != V.NONE:
+        exact = V.ExactWeights(stored, weights)
+        step = counting("layers of the test vectors", V.steps_of(stored))
+        inputs, sections[VECTORS] = test_vectors(exact, expect, proof, step)
+    else:
+        model.notes.append("no test vectors (--proof none): verify checks structure and checksums")
+    step = counting("tensors written", len(R.slots(model.descriptor)))
     with replacing(output) as file:
-        try:
-            rounding = write_model(
-                file,
-                descriptor,
-                weights,
-                model.type_of,
-                {**sections, VECTORS: section},
-                step,
-                moments=None if moments is None else Moments(stored, moments),
-            )
-        finally:
-            close()
-        file.flush()
-        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
+        rounding = write_model(
+            file,
+            descriptor,
+            weights,
+            model.type_of,
+            sections,
+            lambda _: step(),
+            moments=None if moments is None else Moments(stored, moments),
+        )
+        if inputs:
+            file.flush()
+            made = finished(file, sections[VECTORS], inputs, phasor, counting)
+            replace_section(file, VECTORS, made)
     return rounding
 
 
-def test_vectors(file: V.Weights, expect: Path | None) -> tuple[list[V.Input], bytes]:
+def test_vectors(
+    file: V.Weights, expect: Path | None, proof: str, step: V.Step
+) -> tuple[list[V.Input], bytes]:
     """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
     if expect is None:
-        inputs = V.choose_inputs(file.descriptor)
-        return inputs, V.build(file, inputs)
+        inputs = V.choose_inputs(file.descriptor, proof=proof)
+        return inputs, V.build(file, inputs, author=V.author_of(proof), step=step)
     expected = expected_outputs.read(expect, file.descriptor)
-    inputs = [one.given for one in expected]
-    section = V.build(file, inputs, 0.0, [one.output for one in expected], expected_outputs.AUTHOR)
+    inputs, outputs = [one.given for one in expected], [one.output for one in expected]
+    section = V.build(file, inputs, outputs, expected_outputs.AUTHOR, step)
     try:
         expected_outputs.check(file, expected, V.read(section, file.descriptor).tolerance)
     except PhasorError as error:

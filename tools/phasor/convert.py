@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from phasor import int8_inputs, tensor_report
+from phasor import vectors as V
 from phasor.arguments import Parser
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
@@ -163,6 +164,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ),
     ):
         add(flag, text, type=Path, metavar=metavar)
+    proof = "the test vectors (full); short is without the longest"
+    add("--proof", proof, choices=V.PROOFS, default=V.FULL)
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     given = {option.flag for option in OPTIONS if getattr(args, option.name) != option.default}
@@ -175,6 +178,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--smooth, --no-smooth: {AUTO} chooses")
     if args.type == AUTO and args.moments is not None:
         parser.error(f"--moments: for q8 and q4, not for {AUTO}")
+    if args.expect is not None and args.proof != V.FULL:
+        parser.error("--proof: goes without --expect, whose outputs are the proof")
     if args.type != AUTO and args.calibration is not None:
         parser.error(f"--calibration: goes with --type {AUTO}")
     return args
@@ -221,6 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             auto=args.type == AUTO,
             calibration=args.calibration,
             expect=args.expect,
+            proof=args.proof,
         )
     except Problems:
         raise
@@ -231,10 +237,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             note(line)
         if args.type is None and int8_inputs.rounds(model):
             note(int8_inputs.line(model, sections, args.output, phasor))
-        if phasor is None:
+        if phasor is None and args.proof != V.NONE:
             note("no phasor program was found: the test vectors have no hashes of its logits")
         report(args.output, rounding)
-        if source.proof and args.expect is None:
+        if source.proof and args.expect is None and args.proof != V.NONE:
             note(source.proof)
     return 0
 

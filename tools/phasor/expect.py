@@ -22,7 +22,6 @@ from phasor.checkpoints import npz
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, named, printable
 from phasor.format import descriptor as D
-from phasor.reference.forward import Reference
 
 AUTHOR = "the model's own outputs"
 _OUTPUTS = ("output", "logits", "last_hidden_state", "pooled")
@@ -127,26 +126,24 @@ def _hidden(arrays: Checkpoint, d: dict, stack: str, sizes: tuple[int, int]) -> 
 def check(file: V.Weights, expected: list[Expected], tolerance: float) -> None:
     """PhasorError where the description gives something else: the first row, and with hidden
     states the first layer."""
-    model = Reference(file)
-    for number, one in enumerate(expected):
-        traces = V._run(model, one.given)
-        ours = V._output(model, traces)
+    (runs,) = V.run_all(file, [one.given for one in expected], (np.float64,))
+    for number, (one, ran) in enumerate(zip(expected, runs)):
         whole = np.maximum(np.ptp(one.output, axis=1), 1e-30)
-        gaps = np.abs(ours - one.output).max(axis=1) / whole
+        gaps = np.abs(ran.output - one.output).max(axis=1) / whole
         if not (gaps <= tolerance).all():
             row = int(np.argmax(~(gaps <= tolerance)))
             raise PhasorError(
                 f"input {number}, row {row}: the model that was described gives something else: a"
                 f" difference of {gaps[row]:.3g} of the row's range, tolerance {tolerance:.2g}"
-                f"{_first_layer(model, traces, one, tolerance)}"
+                f"{_first_layer(ran, one, tolerance)}"
             )
 
 
-def _first_layer(model: Reference, traces: tuple, one: Expected, tolerance: float) -> str:
+def _first_layer(ran: V.Ran, one: Expected, tolerance: float) -> str:
     """Where the hidden states begin to differ. The last ones may have the norm behind them."""
     if one.hidden is None:
         return ""
-    trace = traces[1] if traces[1] is not None else traces[0]
+    trace = ran.source if ran.target is None else ran.target
     for layer, (ours, theirs) in enumerate(
         zip((trace.embedding, *trace.residuals[:-1]), one.hidden)
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Sequence
+from typing import BinaryIO, Callable, NamedTuple, Sequence
 
 from phasor import scratch
 from phasor.errors import PhasorError
@@ -15,18 +15,23 @@ from phasor.format.writer import replace_section
 from phasor.program import ProgramFailed, run
 from phasor.vectors import (
     MOST_IN_FLOAT32,
-    STEP,
     Input,
-    build,
+    Step,
+    build_stored,
     measured_tolerance,
     moved_by_rounding,
     read,
+    steps_of,
     tolerance_of,
     with_hashes,
     with_tolerance,
 )
 
 _ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
+
+
+# (what is counted, how many of it): called for each one.
+Counting = Callable[[str, int], Step]
 
 
 class Replay(NamedTuple):
@@ -90,14 +95,19 @@ def _agreed(
 
 
 def finished(
-    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path | None
+    stream: BinaryIO,
+    section: bytes,
+    inputs: Sequence[Input],
+    phasor: Path | None,
+    counting: Counting = lambda _, __: lambda: None,
 ) -> bytes:
     """The test vectors with the tolerance of the file's types, and with hashes where there is a
     phasor program. `section` is that of the exact weights."""
     file, path = PhasorFile(stream.name), Path(stream.name).absolute()
     exact = all(entry.type in (F32, F64) for entry in file.entries.values())
+    step = counting("layers of the stored test vectors", steps_of(file.descriptor))
     if phasor is None:
-        measured = None if exact else measured_tolerance(section, file, inputs)
+        measured = None if exact else measured_tolerance(section, file, inputs, step)
         return section if exact else with_tolerance(section, measured)
     if exact:
         section, found = _agreed(stream, section, inputs, phasor)
@@ -105,7 +115,8 @@ def finished(
         # The program must agree with float64 on the weights as they are stored; then it says how
         # far these are from the exact ones.
         usual = read(section, file.descriptor)
-        _agreed(stream, build(file, inputs, STEP, author=usual.author), inputs, phasor)
+        stored = build_stored(file, inputs, usual.author, step)
+        _agreed(stream, stored, inputs, phasor)
         replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
         found = replay(phasor, path, len(inputs))
         worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))

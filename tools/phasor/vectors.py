@@ -24,10 +24,14 @@ from phasor.format.layout import (
 )
 from phasor.format.tensors import Slot, slots
 from phasor.reference.forward import Reference, Trace
+from phasor.runs import Input, Ran, Step, rows_of, run_all, steps_of
 
 SAMPLES = 16
 MOST_IN_FLOAT32 = 1 / 16  # of a row's values: the tolerance, 8 times as wide, still tells
 AUTHOR = "tools/reference.py, float64, from the weights in f32"
+FULL, SHORT, NONE = PROOFS = ("full", "short", "none")  # convert.py --proof
+# Behind the author of fewer vectors (src/cli/engine/engine.cpp reads it).
+_SHORTER = ", short"
 
 
 class _Entry(NamedTuple):
@@ -71,14 +75,6 @@ class ExactWeights:
 Weights = Union[PhasorFile, ExactWeights]
 
 
-class Input(NamedTuple):
-    """What one vector feeds: source ids (empty for a decoder) and the decoder's input (empty for an
-    encoder)."""
-
-    source: tuple[int, ...]
-    target: tuple[int, ...]
-
-
 def _numbers(text: str, count: int) -> np.ndarray:
     """Numbers that are the same with every version of every library: int64 (count), below 2³²."""
     return np.frombuffer(hashlib.shake_128(text.encode()).digest(4 * count), dtype="<u4").astype(
@@ -91,9 +87,14 @@ def first_id(side: dict) -> int | None:
     return side["decoder_start"] if side["decoder_start"] is not None else side["start"]
 
 
-def choose_inputs(descriptor: dict, seed: int = 1) -> list[Input]:
+def author_of(proof: str) -> str:
+    """Who computed the vectors of this proof."""
+    return AUTHOR + _SHORTER * (proof == SHORT)
+
+
+def choose_inputs(descriptor: dict, seed: int = 1, proof: str = FULL) -> list[Input]:
     """Three inputs: of length 1, of a usual length, and a long one of bounded cost (at most 64,
-    below the model's maximum)."""
+    below the model's maximum), which a short proof does without."""
 
     def ids(side: str, count: int, first: int | None, last: Sequence[int] = ()) -> tuple[int, ...]:
         values = (
@@ -110,7 +111,7 @@ def choose_inputs(descriptor: dict, seed: int = 1) -> list[Input]:
         return max(1, min(wanted, most) if most else wanted)
 
     out = []
-    for source_wanted, target_wanted in ((1, 1), (11, 9), (64, 40)):
+    for source_wanted, target_wanted in ((1, 1), (11, 9), (64, 40))[: 3 - (proof == SHORT)]:
         source = target = ()
         if "encoder" in descriptor:
             source = ids(
@@ -131,28 +132,17 @@ def _places(count: int, seed: int) -> np.ndarray:
     return np.sort(np.arange(SAMPLES) % count).astype("<u4")
 
 
-def _rows(descriptor: dict, source: Sequence[int], target: Sequence[int]) -> int:
-    """Output rows of a vector: one a target token; of an encoder as its output says."""
-    return len(target) or D.output_rows(descriptor, len(source))
-
-
 def section_bytes(descriptor: dict, inputs: Sequence[Input]) -> int:
     """Bytes of the section for these inputs, before anything is computed."""
     size = 24 + round_up(len(AUTHOR.encode()), 4)
     for source, target in inputs:
         words = 6 + len(source) + len(target) + SAMPLES
-        words += _rows(descriptor, source, target) * (3 + SAMPLES)
+        words += rows_of(descriptor, source, target) * (3 + SAMPLES)
         for ids, name in ((source, "encoder"), (target, "decoder")):
             if ids:
                 words += SAMPLES * (1 + len(descriptor[name]["layers"]) // 2)
         size += 4 * words
     return size
-
-
-def _run(model: Reference, given: Input) -> tuple[Trace | None, Trace | None]:
-    source = model.encode(given.source) if given.source else None
-    target = model.decode(given.target, source.output if source else None) if given.target else None
-    return source, target
 
 
 def _samples(trace: Trace, position: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -161,15 +151,12 @@ def _samples(trace: Trace, position: int, seed: int) -> tuple[np.ndarray, np.nda
     return places, np.stack([x[position][places] for x in trace.residuals])
 
 
-def _check_finite(
-    model: Reference, file: Weights, traces: tuple[Trace | None, Trace | None]
-) -> None:
+def _check_finite(file: Weights, ran: Ran) -> None:
     """PhasorError where a value, or the range of a row, is no number of float32: nobody could
     replay such vectors."""
-    output = _output(model, traces)
-    values = [x for trace in traces if trace is not None for x in trace.residuals]
+    values = [x for trace in ran.traces if trace is not None for x in trace.residuals]
     with np.errstate(all="ignore"):
-        some = [x.astype(np.float32) for x in (*values, output, np.ptp(output, axis=1))]
+        some = [x.astype(np.float32) for x in (*values, ran.output, np.ptp(ran.output, axis=1))]
     if all(np.isfinite(x).all() for x in some):
         return
     for slot in slots(file.descriptor):
@@ -181,22 +168,17 @@ def _check_finite(
     )
 
 
-def _differences(
-    model: Reference, rounded: Reference, file: Weights, given: Input, seed: int
-) -> float:
+def _differences(file: Weights, exact: Ran, rounded: Ran, seed: int) -> float:
     """Largest difference of a float32 run from the float64 run, as `phasor verify` measures it: of
     the logits as a share of the position's range, of the sampled residuals as a share of the
     largest of them."""
-    runs = (_run(model, given), _run(rounded, given))
-    for traces in runs:
-        _check_finite(model, file, traces)
-    want, got = _output(model, runs[0]), _output(rounded, runs[1])
-    worst = _share(got - want, np.ptp(want, axis=1))
-    for exact, other, offset in zip(*runs, (0, 1)):
-        if exact is not None:
+    for ran in (exact, rounded):
+        _check_finite(file, ran)
+    worst = _share(rounded.output - exact.output, np.ptp(exact.output, axis=1))
+    for one, other, offset in zip(exact.traces, rounded.traces, (0, 1)):
+        if one is not None:
             want, got = (
-                _samples(run, exact.output.shape[0] // 2, seed + offset)[1]
-                for run in (exact, other)
+                _samples(run, one.output.shape[0] // 2, seed + offset)[1] for run in (one, other)
             )
             worst = max(worst, _share(got - want, np.abs(want).max(axis=1)))
     return worst
@@ -206,12 +188,6 @@ def _share(differences: np.ndarray, whole: np.ndarray) -> float:
     """The largest difference of all rows, as a share of the row's whole; one of 0 counts as 1."""
     gap = np.abs(differences.reshape(len(whole), -1)).max(axis=1)
     return float((gap / np.where(whole > 0, whole, 1).astype(np.float64)).max())
-
-
-def _output(model: Reference, traces: tuple[Trace | None, Trace | None]) -> np.ndarray:
-    """The output rows (R, W) of what _run gave."""
-    source, target = traces
-    return target.logits if target else model.output(source)
 
 
 def rounding_bound(file: Weights) -> float:
@@ -224,33 +200,49 @@ def rounding_bound(file: Weights) -> float:
 def build(
     file: Weights,
     inputs: Sequence[Input],
-    smallest: float = 0.0,
     outputs: Sequence[np.ndarray] | None = None,
     author: str = AUTHOR,
+    step: Step = lambda: None,
 ) -> bytes:
-    """The section of these weights: values in float64 and, as tolerance, 8 × the largest of the
-    bound, what a float32 run of the reference measured, and `smallest`.
+    """The section of exact weights: values in float64 and, as tolerance, 8 × the larger of the
+    bound and what a float32 run of the reference measured.
 
-    smallest: 0 of exact weights, which float32 must compute well. Of rounded ones a difference in
-    float32 moves an activation across a border, and one step of a row of q8r can be more than that:
-    there what was measured counts no further.
-    outputs: (R, W) of each input, in place of the reference's; author: who computed them.
+    outputs: (R, W) of each input, in place of the reference's; author: who computed them; step: as
+    run_all has it.
     """
-    model, rounded = Reference(file), Reference(file, dtype=np.float32)
     body, measured = [], 0.0
+    exact, rounded = run_all(file, inputs, (np.float64, np.float32), step)
     for index, given in enumerate(inputs):
         seed = 100 + 10 * index
-        measured = max(measured, _differences(model, rounded, file, given, seed))
-        if measured > MOST_IN_FLOAT32 and not smallest:
+        measured = max(measured, _differences(file, exact[index], rounded[index], seed))
+        if measured > MOST_IN_FLOAT32:
             raise PhasorError(
                 f"float32 computes this model wrong by {measured:.2g} of a row's range, so no test"
                 " vector could tell a right run from a wrong one: weights are too large, or all"
                 " outputs are equal"
             )
-        body.append(_vector(model, given, seed, 0, None if outputs is None else outputs[index]))
+        output = exact[index].output if outputs is None else outputs[index]
+        body.append(_vector(exact[index], given, seed, 0, output))
+    return _section(body, 8 * max(rounding_bound(file), measured), author)
+
+
+def build_stored(
+    file: Weights, inputs: Sequence[Input], author: str, step: Step = lambda: None
+) -> bytes:
+    """The section of weights as they are stored, whose products may round their inputs: its
+    tolerance is 8 × the larger of the bound and STEP. Where that is too little, moved_by_rounding
+    says what rounding can do."""
+    (runs,) = run_all(file, inputs, (np.float64,), step)
+    body = []
+    for index, (given, ran) in enumerate(zip(inputs, runs)):
+        _check_finite(file, ran)
+        body.append(_vector(ran, given, 100 + 10 * index, 0, ran.output))
+    return _section(body, 8 * max(rounding_bound(file), STEP), author)
+
+
+def _section(body: Sequence[bytes], tolerance: float, author: str) -> bytes:
     text = author.encode()
-    tolerance = 8 * max(rounding_bound(file), min(measured, MOST_IN_FLOAT32), smallest)
-    head = struct.pack("<IIIfII", len(inputs), 0, len(text), tolerance, SAMPLES, 0)
+    head = struct.pack("<IIIfII", len(body), 0, len(text), tolerance, SAMPLES, 0)
     return head + text + bytes(-len(text) % 4) + b"".join(body)
 
 
@@ -272,14 +264,15 @@ def tolerance_of(exact: float, logit: float, residual: float, lead: float) -> fl
     return float(max(exact, lead, 2 * logit, 2 * residual))
 
 
-def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]) -> float:
+def measured_tolerance(
+    section: bytes, file: PhasorFile, inputs: Sequence[Input], step: Step = lambda: None
+) -> float:
     """The same, measured with the float32 reference: for a file that no phasor program has run."""
-    head, model = read(section, file.descriptor), Reference(file, dtype=np.float32)
+    head = read(section, file.descriptor)
     logit = residual = lead = 0.0
-    for vector, given in zip(head.vectors, inputs):
-        traces = _run(model, given)
-        _check_finite(model, file, traces)
-        output = _output(model, traces)
+    for vector, ran in zip(head.vectors, run_all(file, inputs, (np.float32,), step)[0]):
+        _check_finite(file, ran)
+        output = ran.output
         best = output[np.arange(len(output)), vector.argmax]
         logit = max(
             logit,
@@ -288,7 +281,7 @@ def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]
         )
         lead = max(lead, _share(output.max(axis=1) - best, vector.range))
         for trace, at, places, want in zip(
-            traces,
+            ran.traces,
             vector.positions,
             (vector.source_places, vector.target_places),
             (vector.source_residuals, vector.target_residuals),
@@ -325,31 +318,31 @@ class Disturbed(Reference):
 
 
 def moved_by_rounding(file: Weights, inputs: Sequence[Input]) -> float:
-    """The largest difference that such errors make, as `phasor verify` measures it."""
-    model, disturbed = Reference(file), Disturbed(file)
+    """The largest difference that such errors make, or float32 itself, as `phasor verify` measures
+    it."""
+    dtypes = (np.float64, np.float32, np.float64)
+    exact, *moved = run_all(file, inputs, dtypes, kind=Disturbed)
     return max(
-        _differences(model, disturbed, file, given, 100 + 10 * index)
-        for index, given in enumerate(inputs)
+        _differences(file, one, other, 100 + 10 * index)
+        for runs in moved
+        for index, (one, other) in enumerate(zip(exact, runs))
     )
 
 
-def _vector(
-    model: Reference, given: Input, seed: int, hash_: int, output: np.ndarray | None
-) -> bytes:
-    source, target = _run(model, given)
-    logit_ids = _places(D.output_width(model.d), seed + 2)
+def _vector(ran: Ran, given: Input, seed: int, hash_: int, output: np.ndarray) -> bytes:
+    logit_ids = _places(output.shape[1], seed + 2)
     n, t = map(len, given)
     out = [
         struct.pack("<IIIIQ", n, t, n // 2, t // 2, hash_),
         np.asarray(given.source + given.target, dtype="<u4").tobytes(),
         logit_ids.tobytes(),
     ]
-    for row in _output(model, (source, target)) if output is None else output:
+    for row in output:
         out.append(
             struct.pack("<Iff", int(np.argmax(row)), row.max(), np.ptp(row))
             + row[logit_ids].astype("<f4").tobytes()
         )
-    for trace, offset in ((source, 0), (target, 1)):
+    for trace, offset in zip(ran.traces, (0, 1)):
         if trace is not None:
             places, values = _samples(trace, trace.output.shape[0] // 2, seed + offset)
             out.append(places.tobytes() + values.astype("<f4").tobytes())
@@ -433,7 +426,7 @@ def _read(section: bytes, descriptor: dict) -> Section:
         n, t, rs, rt, hash_ = struct.unpack_from("<IIIIQ", section, at)
         at += 24
         source, target, logit_ids = take(n, "<u4"), take(t, "<u4"), take(samples, "<u4")
-        count = _rows(descriptor, source, target)
+        count = rows_of(descriptor, source, target)
         rows = take(count * (3 + samples), "<u4").reshape(count, 3 + samples)
         floats = np.ascontiguousarray(rows[:, 1:]).view("<f4")
         residuals = []

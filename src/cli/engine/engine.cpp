@@ -22,6 +22,12 @@ uint32_t default_length(uint32_t asked, const phasor_side& side) {
   return side.max_positions < kMostByDefault ? side.max_positions : kMostByDefault;
 }
 
+// Whether the text of who computed a vector ends so.
+template <size_t N>
+bool author_ends(const phasor_vector& v, const char (&end)[N]) {
+  return v.author_bytes >= N - 1 && !memcmp(v.author + v.author_bytes - (N - 1), end, N - 1);
+}
+
 }  // namespace
 
 phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
@@ -223,9 +229,8 @@ phasor_vector vector_at(const Engine& e, uint32_t i) {
 const char* proof_of(const Engine& e) {
   if (phasor_vector_count(e.model) == 0) return "";
   const phasor_vector v = vector_at(e, 0);
-  constexpr char kOwn[] = "the model's own outputs";
-  const bool own = v.author_bytes == sizeof kOwn - 1 && !memcmp(v.author, kOwn, v.author_bytes);
-  return own ? "against your model's outputs" : "against the description";
+  if (author_ends(v, "the model's own outputs")) return "against your model's outputs";
+  return author_ends(v, ", short") ? "against the description, short" : "against the description";
 }
 
 phasor_limits limits_for_vectors(const Engine& e, const MemoryOptions& o) {

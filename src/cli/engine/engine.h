@@ -158,8 +158,8 @@ void greedy_room(phasor_limits* limits, uint32_t rows);
 // Test vector `index`, and limits with room for the longest.
 phasor_vector vector_at(const Engine& engine, uint32_t index);
 
-// What the file's test vectors prove, which their author says (tools/phasor/expect.py); "" when
-// there are none.
+// What the file's test vectors prove, which their author says (tools/phasor/expect.py, and
+// vectors.py of a short proof); "" when there are none.
 const char* proof_of(const Engine& engine);
 phasor_limits limits_for_vectors(const Engine& engine, const MemoryOptions& options);
 

@@ -3,7 +3,7 @@ scores: Reference (forward.py) without the stack."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from phasor.reference.functions import (
 _KEPT_VALUES = 1 << 26
 
 
+_ALL = (slice(None),)  # one sequence
+
+
 class Terms(NamedTuple):
     """What positions and an additive score bring to an attention of T queries over S keys; None
     where there is nothing."""
@@ -44,14 +47,27 @@ class Weights:
     """What the layers of one file compute from its tensors."""
 
     def __init__(
-        self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64, cache: str = "f32"
+        self,
+        file: PhasorFile,
+        emulate: bool = True,
+        dtype: type = np.float64,
+        cache: str = "f32",
+        keep: bool = False,
     ) -> None:
+        """keep: tensors of a large model stay in memory until forget()."""
         self.file, self.emulate = file, emulate
         self.dtype, self.cached = np.dtype(dtype), CACHES[cache]
         self.d = file.descriptor
         self.seen = 0  # keys of an encoder that all see, 0: all of them
+        # The rows of each sequence in a stack's run, which attend to each other alone.
+        self.spans: dict[int, Sequence[slice]] = {R.ENCODER: _ALL, R.DECODER: _ALL}
         self._weights: dict[int, Array] = {}
-        self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
+        small = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
+        self._keep = keep or small
+
+    def forget(self) -> None:
+        """Drops the tensors that are in memory."""
+        self._weights.clear()
 
     def tensor(self, stack: int, weights: int, role: int) -> Array | None:
         """A tensor as stored, or None when the model has none."""
@@ -181,7 +197,7 @@ class Attention(Weights):
         )
 
     def self_attention(self, h: Array, kind: dict, index: int, stack: int, weights: int) -> Array:
-        heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
+        heads, kv, w = kind["heads"], kind["kv_heads"], kind["head_width"]
         fused = self.linear(h, stack, weights, R.QKV)
         if kind["separate_v"]:
             fused = np.concatenate([fused, self.linear(h, stack, weights, R.V)], axis=1)
@@ -189,11 +205,21 @@ class Attention(Weights):
             most = self.dtype.type(kind["qkv_clip"])
             fused = np.clip(fused, -most, most)
         q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
-        first = kind["qk_norm_place"] == D.NORM_FIRST
-        if kind["qk_norm"] and first:
+        if kind["qk_norm"] and kind["qk_norm_place"] == D.NORM_FIRST:
             q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
             k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
-        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
+        q, k, v = q.reshape(-1, heads, w), k.reshape(-1, kv, w), v.reshape(-1, kv, w)
+        mixed = [
+            self._attended(q[span], k[span], v[span], kind, index, stack, weights=weights)
+            for span in self.spans[stack]
+        ]
+        return self.linear(np.concatenate(mixed), stack, weights, R.ATTENTION_OUT)
+
+    def _attended(
+        self, q: Array, k: Array, v: Array, kind: dict, index: int, stack: int, weights: int
+    ) -> Array:
+        """One sequence's rows: q (T, H, w), k and v (T, KV, w) -> (T, H·w)."""
+        count = len(q)
         at = np.arange(count)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
@@ -201,7 +227,7 @@ class Attention(Weights):
                 rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"])
                 for x in (q, k)
             )
-        if kind["qk_norm"] and not first:
+        if kind["qk_norm"] and kind["qk_norm_place"] != D.NORM_FIRST:
             q, k = (
                 self.qk_norm(x.reshape(count, -1), kind, stack, weights, role).reshape(x.shape)
                 for x, role in ((q, R.Q_NORM), (k, R.K_NORM))
@@ -218,8 +244,7 @@ class Attention(Weights):
         if self.seen:
             seen = (at < self.seen)[None, :] & (True if seen is None else seen)
         terms = self.terms(kind, index, stack, weights, count)._replace(seen=seen)
-        mixed = self.attention(q, k, v, kind["scale"], kind["cap"], terms)
-        return self.linear(mixed, stack, weights, R.ATTENTION_OUT)
+        return self.attention(q, k, v, kind["scale"], kind["cap"], terms)
 
     def qk_norm(self, x: Array, kind: dict, stack: int, weights: int, role: int) -> Array:
         """x (T, H·w), normalized head by head (the heads share their weights, or have each their
@@ -241,5 +266,8 @@ class Attention(Weights):
         additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
         terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
         k, v = (self.cached(x.reshape(-1, kv, w)) for x in (k, v))
-        mixed = self.attention(q, k, v, kind["cross_scale"], kind["cap"], terms)
-        return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
+        mixed = [
+            self.attention(q[rows], k[keys], v[keys], kind["cross_scale"], kind["cap"], terms)
+            for rows, keys in zip(self.spans[R.DECODER], self.spans[R.ENCODER])
+        ]
+        return self.linear(np.concatenate(mixed), R.DECODER, weights, R.CROSS_OUT)

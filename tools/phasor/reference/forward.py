@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Generator, Sequence
 
 import numpy as np
 
@@ -44,6 +44,19 @@ class Trace:
     residuals: list[Array] = field(default_factory=list)  # (T, D) after each block
     output: Array = None  # (T, D) after the final norm, where there is one
     logits: Array = None  # (T, V), of a decoder
+
+
+_STACKS = {"encoder": R.ENCODER, "decoder": R.DECODER}
+# A run of a stack that pauses before each layer and before what follows the last one.
+Run = Generator[None, None, Trace]
+
+
+def _end_of(run: Run) -> Trace:
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return end.value
 
 
 class Reference(Attention):
@@ -109,12 +122,14 @@ class Reference(Attention):
     ) -> Array:
         """Section 3.4: projection(norm(embedding × scale + segment + position)), or the projection
         first. ids and segments (T) -> (T, D)."""
+        places = np.arange(ids.size)
+        lengths = [len(places[span]) for span in self.spans[_STACKS[name]]]
         s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
         if ids.size == 0 or ids.min() < 0 or ids.max() >= side["vocabulary"]:
             raise PhasorError(f"ids: expected at least one, all from 0 to {side['vocabulary'] - 1}")
         most = D.longest(self.d, name)
-        if most and ids.size > most:
-            raise PhasorError(f"{ids.size} ids, the model allows {most} positions")
+        if most and max(lengths) > most:
+            raise PhasorError(f"{max(lengths)} ids, the model allows {most} positions")
         types = np.zeros(ids.size, np.int64) if segments is None else np.asarray(segments, np.int64)
         if types.shape != ids.shape or types.min() < 0 or types.max() >= max(s["segments"], 1):
             raise PhasorError(
@@ -132,11 +147,12 @@ class Reference(Attention):
         if s["segments"]:
             x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
-            x = x + learned(self.tensor(stack, 0, R.POSITIONS), np.arange(ids.size))
+            table = self.tensor(stack, 0, R.POSITIONS)
+            x = x + np.concatenate([learned(table, np.arange(length)) for length in lengths])
         elif s["position"]:
-            x = x + sinusoid(
-                self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]
-            ).astype(self.dtype)
+            table = self.tensor(stack, 0, R.SINUSOID)
+            rows = [sinusoid(table, np.arange(length), s["position"]) for length in lengths]
+            x = x + np.concatenate(rows).astype(self.dtype)
         if not s["embedding_norm_place"]:
             x = self.norm(x, *how)
         return (
@@ -151,12 +167,14 @@ class Reference(Attention):
         inputs: int,
         stack: int,
         segments: Sequence[int] | None = None,
-    ) -> Trace:
+    ) -> Run:
         s, trace = self.d[name], Trace()
         x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs, segments)
         for index, weights in D.layers_of(s):
+            yield
             x = self.block(x, memory, index, stack, weights)
             trace.residuals.append(x)
+        yield
         trace.output = self.norm(
             x, s["final_norm"], s["final_norm_eps"], stack, R.FINAL, R.FINAL_NORM
         )
@@ -167,13 +185,23 @@ class Reference(Attention):
     ) -> Trace:
         """The encoder over S source ids, with their token types. seen: the first ids that all
         attend to, 0 = all."""
-        if "encoder" not in self.d:
-            raise PhasorError("this model is a decoder: there is nothing to encode")
         self.seen = seen
         try:
-            return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
+            return _end_of(self.encoding(ids, segments))
         finally:
             self.seen = 0
+
+    def encoding(
+        self,
+        ids: Sequence[int],
+        segments: Sequence[int] | None = None,
+        spans: Sequence[slice] = (slice(None),),
+    ) -> Run:
+        """encode() layer by layer, of the ids of one sequence or of several (spans)."""
+        if "encoder" not in self.d:
+            raise PhasorError("this model is a decoder: there is nothing to encode")
+        self.spans[R.ENCODER] = spans
+        return (yield from self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments))
 
     def pool(self, hidden: Array, pooling: int) -> Array:
         """(S, D) -> (S, D) without pooling, else one row (1, D)."""
@@ -187,7 +215,8 @@ class Reference(Attention):
         o = self.d["output"]
         if "decoder" in self.d:
             return trace.logits
-        y = self.head(self.pool(trace.output, o["pooling"]))
+        pooled = [self.pool(trace.output[span], o["pooling"]) for span in self.spans[R.ENCODER]]
+        y = self.head(np.concatenate(pooled))
         if o["output"] in (D.LOGITS, D.CLASSES):
             return self.scores(y)
         return (
@@ -215,11 +244,22 @@ class Reference(Attention):
     ) -> Trace:
         """The decoder over T target ids, causal, with their token types; memory (S, D) is the
         encoder's output."""
+        return _end_of(self.decoding(ids, memory, segments))
+
+    def decoding(
+        self,
+        ids: Sequence[int],
+        memory: Array | None = None,
+        segments: Sequence[int] | None = None,
+        spans: Sequence[slice] = (slice(None),),
+    ) -> Run:
+        """decode() layer by layer, of the ids of one sequence or of several (spans)."""
         if "decoder" not in self.d:
             raise PhasorError("this model is an encoder: it has no decoder")
         if (memory is None) != (self.d["model"]["stack"] == D.DECODER):
             raise PhasorError("an encoder-decoder needs a source, a decoder has none")
-        trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
+        self.spans[R.DECODER] = spans
+        trace = yield from self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
         if self.d["output"]["output"] in (D.LOGITS, D.CLASSES):
             trace.logits = self.scores(self.head(trace.output))
         return trace
