@@ -1,5 +1,5 @@
-"""What a conversion proves: test vectors that are computed together, each tensor read once, how many
-there are, and that the file, the program and a terminal say so."""
+"""What a conversion proves: test vectors that are computed together, each tensor read once; how
+many there are, and that the file, the program and a terminal say so."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Counted:
 
 @pytest.mark.parametrize("name", ["tiny-lm-q8", "tiny-bert-f32", "tiny-d2l-f32"])
 def test_a_tensor_is_read_once_for_all_inputs_and_types(name):
-    """But where two places of a model share it: an embedding that is the output too, angles, layers."""
+    """But where two places of a model share it: an embedding that is the output too, angles."""
     file = Counted(PhasorFile(GOLDEN / "models" / f"{name}.phasor"))
     V.build(file, V.choose_inputs(file.descriptor))
     stacks = [file.descriptor[name] for name in ("encoder", "decoder") if name in file.descriptor]

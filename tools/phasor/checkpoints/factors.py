@@ -1,5 +1,5 @@
-"""Weights that a checkpoint keeps as factors. Those of weight_norm (Salimans and Kingma 2016) and of
-pruning (torch.nn.utils) are computed where the weight is asked for; of any other parametrization
+"""Weights that a checkpoint keeps as factors. Those of weight_norm (Salimans and Kingma 2016) and
+of pruning (torch.nn.utils) are computed where the weight is asked for; of any other parametrization
 the weight is refused by name: one factor is not the weight. numpy only."""
 
 from __future__ import annotations
