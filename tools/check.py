@@ -78,7 +78,6 @@ ROOMS = {
 }
 PROGRAM_ROOMS = {room for room in ROOMS if room.startswith("cli/")}
 ROOMS |= {"cli/commands": PROGRAM_ROOMS, "cli": {"cli/commands"} | PROGRAM_ROOMS}
-PUBLIC = {"phasor.h", "phasor.hpp"}
 TOP_LEVEL = set(
     "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
     " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .github .clang-format .clang-tidy"

@@ -3,12 +3,8 @@ page's. They say the same, row by row."""
 
 import re
 
-import pytest
-
-import chat
 from conftest import ROOT
 from phasor.chat import instructions as ours
-from phasor.chat.template import compile_template
 
 HEADER = (ROOT / "src/text/chat/instructions.h").read_text(encoding="utf-8").replace("\\\n", "\n")
 PAGE = (ROOT / "docs/format.md").read_text(encoding="utf-8")
@@ -93,28 +89,3 @@ def test_the_engine_has_the_compilers_limits():
         value = re.search(rf"\b{theirs} = ([^,;]+)", HEADER)[1]
         base, _, shift = value.replace("u", "").partition(" << ")
         assert int(base) << int(shift or 0) == limit, theirs
-
-
-@pytest.mark.parametrize("name", chat.TEMPLATES)
-def test_a_program_can_be_listed(name):
-    section = compile_template(chat.TEMPLATES[name].read_text(), chat.TOKENS, chat.DATE)
-    lines = ours.listing(section)
-    assert len(lines) == int.from_bytes(section[8:12], "little")
-    assert lines[-1] == "END 0" and all(line.split()[0] in ours.INSTRUCTIONS for line in lines)
-
-
-def test_a_listing_has_the_texts():
-    section = compile_template("Hi {{ messages[0].content.strip('-') }}!", {})
-    assert ours.listing(section) == [
-        "TEXT 0 'Hi '",
-        "LINE 1",
-        "MESSAGES 0",
-        "INT 0",
-        "ELEMENT 0",
-        "CONTENT 0",
-        "STRING 1 '-'",
-        "STRIP 7",
-        "EMIT 0",
-        "TEXT 2 '!'",
-        "END 0",
-    ]

@@ -19,10 +19,12 @@ import numpy as np
 import pytest
 
 from phasor.format import descriptor as D
+from phasor.format.fields import FIELD_ROWS, STRING
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from phasor.reference.functions import CACHES
 from places import ROOT
+from random_models import encoder, write_random
 from texts import ids_text
 
 PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
@@ -1028,3 +1030,44 @@ def test_bench_of_an_encoder():
         and "decode_seconds" not in report
         and report["start_warm_seconds"] > 0
     )
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.phasor")), ids=lambda path: path.stem)
+def test_numbers_of_the_descriptor_are_numbers(path):
+    """What inspect --json says of each field is what the file has: whole numbers, fractions and
+    lists of them; a choice is its name, and a text is a text."""
+    shown = json.loads(good("inspect", path, "--json"))["descriptor"]
+    d, seen = PhasorFile(path).descriptor, set()
+    for key, value in shown.items():
+        scope, _, name = key.partition(".")
+        table = d["kinds"][int(scope[4:])] if scope.startswith("kind") else d[scope]
+        want = table[name]
+        seen.add(type(value))
+        if isinstance(value, str):
+            assert isinstance(want, str) or not value.replace(" ", "").isdigit(), key
+        elif isinstance(value, list):
+            assert value == list(want), key
+        else:  # a list of one number is the number
+            assert np.isclose(value, want[0] if isinstance(want, (list, tuple)) else want), key
+            assert isinstance(value, int) or not float(want).is_integer() or abs(want) >= 1e6, key
+    assert seen >= {str, int, float, list}
+
+
+def test_a_text_that_looks_like_a_number_is_a_text(tmp_path):
+    """Every key of type string; a list that is cut is one too, not a list with half a number."""
+    texts = {"name": "12", "author": "1 2", "license": "3e4", "credit": "0.5", "origin": "-1"}
+    texts["converter"] = "7"
+    strings = {
+        (scope, row[2]) for scope, rows in FIELD_ROWS.items() for row in rows if row[1] == STRING
+    }
+    assert {name for _, name in strings} == {*texts, "labels", "prompts"}
+    labels = {"classes": 2, "output": D.CLASSES, "labels": f"1{D.RECORD_END}2{D.RECORD_END}"}
+    prompts = {"prompts": f"3\x1f4{D.RECORD_END}"}
+    descriptor = encoder(output={**labels, **prompts})
+    descriptor["model"] |= texts
+    descriptor["encoder"]["layers"] = [0, 0] * 120
+    path = write_random(tmp_path / "m.phasor", descriptor).path
+    shown = json.loads(good("inspect", path, "--json"))["descriptor"]
+    assert {name: shown[f"model.{name}"] for name in texts} == texts
+    assert shown["output.labels"] == "1 2 " and shown["output.prompts"] == "3 4 "
+    assert shown["output.classes"] == 2 and isinstance(shown["encoder.layers"], str)

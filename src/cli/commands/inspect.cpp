@@ -1,6 +1,7 @@
 // cli: `phasor inspect`. The descriptor, the tensors, the arena part by part, and what a token
 // costs; from the head of the file.
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "../engine/board.h"
 #include "../engine/engine.h"
@@ -146,11 +147,58 @@ void print_text(const Report& r) {
   output(r.board ? out + fit_text(r.e, r.fit) : out);
 }
 
+// Whether a field's value is a text of its maker's, whatever it looks like (the keys of type string
+// in src/facts/descriptor.toml).
+bool is_text(const string& name) {
+  const string last = name.substr(name.rfind('.') + 1);
+  return name.rfind("model.", 0) == 0 || last == "labels" || last == "prompts";
+}
+
+// The numbers of a value; none where it has anything else, or may be cut.
+vector<string> numbers_in(const string& value) {
+  vector<string> out(1);
+  for (const char c : value)
+    if (c == ' ')
+      out.emplace_back();
+    else
+      out.back() += c;
+  for (const string& number : out) {
+    char* end = nullptr;
+    (void)strtod(number.c_str(), &end);
+    const bool plain = number.find_first_not_of("0123456789+-.e") == string::npos;
+    if (number.empty() || *end != 0 || !plain) return {};
+  }
+  if (value.size() + 1 >= sizeof phasor_field::value) return {};
+  return out;
+}
+
+void add_number(Json* json, const string& number) {
+  if (number.find_first_of(".e") == string::npos)
+    json->value(strtoll(number.c_str(), nullptr, 10));
+  else
+    json->value(strtod(number.c_str(), nullptr));
+}
+
+// A field with its number or list of numbers, or its text.
+void add_field(Json* json, const phasor_field& field) {
+  const vector<string> numbers = is_text(field.name) ? vector<string>() : numbers_in(field.value);
+  if (numbers.empty()) {
+    json->add(field.name, field.value);
+  } else if (numbers.size() == 1) {
+    json->key(field.name);
+    add_number(json, numbers[0]);
+  } else {
+    json->open(field.name, '[');
+    for (const string& number : numbers) add_number(json, number);
+    json->close(']');
+  }
+}
+
 void print_json(const Report& r) {
   Json json;
   json.open('{').add("file", r.e.path).add("bytes", r.e.file.bytes());
   json.add("stack", stack_name(r.e.stack)).open("descriptor", '{');
-  each_field(r, [&](const phasor_field& field) { json.add(field.name, field.value); });
+  each_field(r, [&](const phasor_field& field) { add_field(&json, field); });
   json.close('}').open("tensors", '[');
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);

@@ -13,12 +13,14 @@ class Json {
   Json& open(const char* name, char bracket);  // as a member of an object
   Json& close(char bracket);                   // '}' or ']'
 
+  Json& key(const char* name);  // of a member whose value follows
+
   // A member of an object.
   template <class T>
   Json& add(const char* name, const T& it) {
     return key(name).value(it);
   }
-  // A value of a list, or what follows a key.
+  // A value of a list, or what follows key().
   template <class T>
   Json& value(const T& it) {
     if constexpr (std::is_same_v<T, bool>)
@@ -39,7 +41,6 @@ class Json {
   const string& str() const { return out_; }
 
  private:
-  Json& key(const char* name);
   Json& plain(const string& value);
   Json& text(const string& value);  // must be UTF-8; anything else becomes U+FFFD
   Json& real(double value);         // null when it is not finite

@@ -4,7 +4,6 @@ what they know. src/text/chat/instructions.h has the same table for the engine a
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 from phasor.errors import PhasorError, printable
@@ -124,17 +123,3 @@ class Refused(PhasorError):
 
 class Excess(Refused):
     """The template is too much: for its size, or for what follows from it."""
-
-
-def listing(section: bytes) -> list[str]:
-    """The instructions of a program, for people: name, argument, and the text where it is one."""
-    _, _, count, texts, *_ = struct.unpack_from("<8I", section)
-    places = struct.unpack_from(f"<{2 * texts}I", section, 32 + 4 * count)
-    text, names, out = section[32 + 4 * count + 8 * texts :], list(INSTRUCTIONS), []
-    for word in struct.unpack_from(f"<{count}I", section, 32):
-        name, argument = names[word & 0xFF], word >> 8
-        out.append(f"{name} {argument}")
-        if INSTRUCTIONS[name].operand == "text":
-            begin, size = places[2 * argument : 2 * argument + 2]
-            out[-1] += f" {text[begin : begin + size].decode()!r}"
-    return out
