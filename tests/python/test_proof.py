@@ -16,7 +16,7 @@ import pytest
 from conversions import convert_to
 from phasor import convert, expect
 from phasor import vectors as V
-from phasor.format.file import VECTORS, PhasorFile
+from phasor.format.file import VECTORS, Narrow, PhasorFile
 from phasor.reference.forward import Reference
 from places import PROGRAM, ROOT
 
@@ -56,9 +56,9 @@ class Counted:
         self.descriptor, self.entries, self._file = file.descriptor, file.entries, file
         self.reads: Counter[int] = Counter()
 
-    def weights(self, key: int) -> np.ndarray:
+    def narrow(self, key: int) -> Narrow:
         self.reads[key] += 1
-        return self._file.weights(key)
+        return self._file.narrow(key)
 
 
 @pytest.mark.parametrize("name", ["tiny-lm-q8", "tiny-bert-f32", "tiny-d2l-f32"])

@@ -22,7 +22,7 @@ from phasor.files import read_text, writing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import PhasorFile
+from phasor.format.file import Narrow, PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.format.meta import as_stored
 from phasor.format.writer import write_model
@@ -67,15 +67,15 @@ class _Rounded(V.ExactWeights):
                 entry = self.entries[slot.key]
                 self.entries[slot.key] = entry._replace(type=model.type_of(slot))
 
-    def weights(self, key: int) -> np.ndarray:
-        values, kind, slot = super().weights(key), self.entries[key].type, self._slots[key]
+    def narrow(self, key: int) -> Narrow:
+        given, kind, slot = super().narrow(key), self.entries[key].type, self._slots[key]
         if kind not in L.QUANTIZED:
-            return values
+            return given
         try:
-            stored = L.quantize(values.astype(np.float32), kind)
+            stored = L.quantize(given.values, kind)
         except PhasorError as error:
             raise PhasorError(f"{slot.name}: {error}") from error
-        return L.dequantize(*stored, slot.cols, kind, np.float32)
+        return Narrow(L.dequantize(*stored, slot.cols, kind, np.float32))
 
 
 def _outputs(file: V.ExactWeights, inputs: Sequence[V.Input]) -> np.ndarray:

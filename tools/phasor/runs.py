@@ -8,6 +8,7 @@ from typing import Any, Callable, Generator, NamedTuple, Sequence
 import numpy as np
 
 from phasor.format import descriptor as D
+from phasor.format.file import Narrow
 from phasor.reference.forward import Reference, Trace
 
 Step = Callable[[], None]
@@ -43,12 +44,15 @@ class _Once:
 
     def __init__(self, file: Any) -> None:
         self.descriptor, self.entries, self._file = file.descriptor, file.entries, file
-        self._read: dict[int, np.ndarray] = {}
+        self._read: dict[int, Narrow] = {}
+
+    def narrow(self, key: int) -> Narrow:
+        if key not in self._read:
+            self._read[key] = self._file.narrow(key)
+        return self._read[key]
 
     def weights(self, key: int) -> np.ndarray:
-        if key not in self._read:
-            self._read[key] = self._file.weights(key)
-        return self._read[key]
+        return self.narrow(key).widened()
 
     def forget(self) -> None:
         self._read.clear()
@@ -104,7 +108,7 @@ def run_all(
     kind: of the model in the last type."""
     once = _Once(file)
     kinds = [*[Reference] * (len(dtypes) - 1), kind]
-    models = [made(once, dtype=dtype, keep=True) for made, dtype in zip(kinds, dtypes)]
+    models = [made(once, dtype=dtype, shared=True) for made, dtype in zip(kinds, dtypes)]
     runs = [_passes(model, inputs) for model in models]
     done: dict[int, list[Ran]] = {}
     while len(done) < len(runs):

@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple, Sequence, Union
 import numpy as np
 
 from phasor.format import descriptor as D
-from phasor.format.file import PhasorFile, Quantized
+from phasor.format.file import Narrow, PhasorFile, Quantized
 from phasor.format.file import Weights as Stored
 from phasor.format.layout import (
     F32,
@@ -65,11 +65,14 @@ class ExactWeights:
             for key, slot in self._slots.items()
         }
 
-    def weights(self, key: int) -> np.ndarray:
-        """True rows, as PhasorFile.weights."""
+    def narrow(self, key: int) -> Narrow:
+        """True rows, as PhasorFile.narrow."""
         slot = self._slots[key]
         values = np.asarray(as_array(slot, self._source(slot)))
-        return (flush_subnormals(values) if slot.type == F32 else values).astype(np.float64)
+        return Narrow(flush_subnormals(values) if slot.type == F32 else values)
+
+    def weights(self, key: int) -> np.ndarray:
+        return self.narrow(key).widened()
 
 
 Weights = Union[PhasorFile, ExactWeights]

@@ -43,6 +43,19 @@ class Quantized(NamedTuple):
     type: int = L.Q8  # q4: the values are −8 … 7; q4m and q4k: 0 … 15
 
 
+class Narrow(NamedTuple):
+    """The values of a tensor in a type that has them exactly; times a scale of each row where there
+    are any."""
+
+    values: np.ndarray  # (N, K) or (N,): int8, f32 or f64
+    scales: np.ndarray | None = None  # (N, 1)
+
+    def widened(self) -> np.ndarray:
+        """In float64."""
+        values = self.values.astype(np.float64)
+        return values if self.scales is None else values * self.scales.astype(np.float64)
+
+
 Weights = Union[np.ndarray, Quantized]
 Source = Callable[[Slot], Weights]  # true rows (N, K) or (N,) of a slot, in f32 or f64
 
@@ -239,12 +252,19 @@ class PhasorFile:
     def weights(self, key: int) -> np.ndarray:
         """The true rows of a tensor as stored, dequantized, in float64: (N, K), or (N,) of a
         vector."""
+        return self.narrow(key).widened()
+
+    def narrow(self, key: int) -> Narrow:
+        """The same in the narrowest type that has its values exactly."""
         e, data = self.entries[key], np.asarray(self.raw(key))
         if e.type in L.QUANTIZED:
             q = self.quantized(key)
-            return L.dequantize(q.scales, q.values, e.cols, e.type)
+            if e.type in L.WHOLE and e.type not in L.ROTATED:
+                return Narrow(q.values[:, : e.cols], q.scales)
+            exact = np.float32 if e.type in (L.Q8, L.Q4) else np.float64
+            return Narrow(L.dequantize(q.scales, q.values, e.cols, e.type, exact))
         if e.type == L.F64:
-            return data.view("<f8").astype(np.float64)
+            return Narrow(data.view("<f8"))
         if e.layout == L.PANEL16:
             values = self._true_rows(key, L.unpack_numbers(data, e.type, e.cols))
         else:
@@ -252,7 +272,7 @@ class PhasorFile:
             values = values.reshape(e.rows, e.cols) if e.layout == L.ROWS else values
             if e.layout == L.VECTOR and len(self.slots[key].parts) > 1:
                 values = self._true_rows(key, values)
-        return (values if e.type == L.F32 else L.widen(values, e.type)).astype(np.float64)
+        return Narrow(values if e.type == L.F32 else L.widen(values, e.type))
 
     def check(self) -> None:
         """Reads everything: checksums, zeros between the parts, finite weights. PhasorError names

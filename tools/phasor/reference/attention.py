@@ -23,6 +23,7 @@ from phasor.reference.functions import (
 
 # A larger model is dequantized tensor by tensor each time: slower, and never whole in memory.
 _KEPT_VALUES = 1 << 26
+_BLOCK = 1 << 17  # values of a matrix that are in a product's type at once
 
 
 _ALL = (slice(None),)  # one sequence
@@ -52,10 +53,11 @@ class Weights:
         emulate: bool = True,
         dtype: type = np.float64,
         cache: str = "f32",
-        keep: bool = False,
+        shared: bool = False,
     ) -> None:
-        """keep: tensors of a large model stay in memory until forget()."""
-        self.file, self.emulate = file, emulate
+        """shared: the file keeps its tensors for several runs (runs.py), and this run what it made
+        of them, until forget(); products take them in blocks."""
+        self.file, self.emulate, self._shared = file, emulate, shared
         self.dtype, self.cached = np.dtype(dtype), CACHES[cache]
         self.d = file.descriptor
         self.seen = 0  # keys of an encoder that all see, 0: all of them
@@ -63,7 +65,7 @@ class Weights:
         self.spans: dict[int, Sequence[slice]] = {R.ENCODER: _ALL, R.DECODER: _ALL}
         self._weights: dict[int, Array] = {}
         small = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
-        self._keep = keep or small
+        self._keep = shared or small
 
     def forget(self) -> None:
         """Drops the tensors that are in memory."""
@@ -102,7 +104,26 @@ class Weights:
         kind = self.file.entries[key].type
         if self.emulate and kind in L.QUANTIZED:
             x = round_activations(x, kind)
-        return x @ self.tensor(stack, weights, role).T
+        return self._in_blocks(x, key) if self._shared else x @ self.tensor(stack, weights, role).T
+
+    def _in_blocks(self, x: Array, key: int) -> Array:
+        """x (T, K) · Wᵀ, a part of W at a time in this run's type: W itself stays as narrow as it
+        is, and no copy of it leaves the cache."""
+        values, scales = self.file.narrow(key)
+        out = np.empty((len(x), len(values)), self.dtype)
+        step = max(1, _BLOCK // values.shape[1])
+        for first in range(0, len(values), step):
+            rows = slice(first, first + step)
+            np.matmul(x, values[rows].astype(self.dtype, copy=False).T, out=out[:, rows])
+        return out if scales is None else out * scales.reshape(-1).astype(self.dtype)
+
+    def rows(self, stack: int, weights: int, role: int, ids: Array) -> Array:
+        """Rows of a matrix, ids (T) -> (T, K)."""
+        if not self._shared:
+            return self.tensor(stack, weights, role)[ids]
+        values, scales = self.file.narrow(R.key_of(stack, weights, role))
+        found = values[ids].astype(self.dtype)
+        return found if scales is None else found * scales[ids].astype(self.dtype)
 
     def norm(self, x: Array, kind: int, eps: float, stack: int, weights: int, role: int) -> Array:
         """The norm with these tensors; x itself where the model has none."""
