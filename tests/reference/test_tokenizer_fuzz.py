@@ -1,0 +1,86 @@
+"""A few tokenizers composed at random (tokenizer_fuzz.py): the package's ids and text, or refused
+by a line that names a part of the composition."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tokenizer_draws as draws
+import tokenizer_fuzz
+from test_tokenizer import driver  # noqa: F401
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+SEEDS = 25  # `make tokenizer-fuzz` has thousands
+TEXTS = 200
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_is_converted_is_equal(driver, tmp_path, seed):
+    result = tokenizer_fuzz.compare(driver, tmp_path, seed, draws.texts(seed, TEXTS))
+    assert result.what in ("equal", "refused", "raised"), str(result)
+
+
+def _plain() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=900, special_tokens=["[UNK]", "[PAD]"], show_progress=False
+    )
+    tokenizer.train_from_iterator(draws.corpus(), trainer)
+    return tokenizer
+
+
+def _swapped(spec: dict) -> None:
+    vocabulary = spec["model"]["vocab"]
+    vocabulary["a"], vocabulary["e"] = vocabulary["e"], vocabulary["a"]
+
+
+def _cased(spec: dict) -> None:
+    spec["normalizer"]["lowercase"] = False
+
+
+def _tidied(spec: dict) -> None:
+    spec["decoder"]["cleanup"] = not spec["decoder"]["cleanup"]
+
+
+def _shortened(spec: dict) -> None:
+    spec["truncation"] = dict(max_length=9, strategy="LongestFirst", stride=0, direction="Right")
+
+
+CHANGES = {
+    None: "",
+    _swapped: "ids",
+    _cased: "ids",
+    _tidied: "text",
+    _shortened: "truncation",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_part_is_found(driver, tmp_path, change):
+    """A harness that compares nothing would find nothing."""
+    oracle, path = _plain(), tmp_path / "tokenizer.json"
+    spec = json.loads(oracle.to_str())
+    if change:
+        change(spec)
+    path.write_text(json.dumps(spec))
+    result = tokenizer_fuzz.checked(driver, path, 1, draws.texts(1, TEXTS), oracle)
+    assert (result.what, result.line[: len(CHANGES[change])]) == (
+        "wrong" if change else "equal",
+        CHANGES[change],
+    ), str(result)
+
+
+def test_the_line_of_a_refusal_names_a_part():
+    spec = json.loads(_plain().to_str())
+    assert tokenizer_fuzz.refused_part(spec, "t.json: pre_tokenizer BertPreTokenizer") == (
+        "pre_tokenizer BertPreTokenizer"
+    )
+    assert tokenizer_fuzz.refused_part(spec, "t.json: the field clean_text of BertNormalizer") == (
+        "normalizer BertNormalizer clean_text"
+    )
+    assert tokenizer_fuzz.refused_part(spec, "t.json: normalizer NFKC") == "normalizer"
+    assert tokenizer_fuzz.refused_part(spec, "t.json: something else") == ""
