@@ -19,8 +19,10 @@ from phasor.files import read_value
 from phasor.format.file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile
 from phasor.ignored import Ignored, ignoring, recorded
 from phasor.reference.forward import Reference
+from phasor.sources.hugging_face.around import check_segments, template_of
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.sentence_transformers import modules
+from phasor.tokenizers.vocabulary import Vocabulary
 from places import ROOT, told
 from texts import write_json
 
@@ -385,6 +387,54 @@ def info(folder: Path, config: dict, **more) -> dict:
 )
 def test_the_segment_of_a_pairs_second_text(tmp_path, config, segment):
     assert info(tmp_path, config)["pair_segment"] == segment
+
+
+# (single, pair) → the segment of a second text; None: special tokens have segments of their own,
+# or the first text has another than 0.
+TEMPLATES = {
+    ("c0 A0 s0", "c0 A0 s0 B1 s1"): 1,
+    ("c0 A0 s0", "c0 A0 s0 B0 s0"): 0,
+    ("A0", "A0 B3"): 3,
+    ("c0 A0", "c0 A0 c1 B1"): None,
+    ("c0 A0 s0", "c0 A0 s1 B1 s1"): None,
+    ("c0 A0 s0", "c0 A0 s0 B1 s0"): None,
+    ("c1 A0 s0", "c0 A0 s0 B1 s1"): None,
+    ("c0 A0 s2", "c0 A0 s0 B1 s1"): None,
+    ("A1", "A0 B1"): None,
+    ("A0", "A1 B0"): None,
+}
+
+
+def template(items: str) -> list[dict]:
+    names = {"c": "[CLS]", "s": "[SEP]"}
+    return [
+        {"SpecialToken" if name in names else "Sequence": dict(id=names.get(name, name), type_id=n)}
+        for name, n in ((item[0], int(item[1])) for item in items.split())
+    ]
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", "BPE"])
+@pytest.mark.parametrize("forms", TEMPLATES)
+def test_the_segments_of_a_template(forms, kind):
+    tokens = {name: {"id": name, "ids": [0], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    single, pair = map(template, forms)
+    step = dict(type="TemplateProcessing", single=single, pair=pair, special_tokens=tokens)
+    spec = {"post_processor": step, "model": {"type": kind}}
+    found = template_of(spec, Vocabulary({"[CLS]": 0}, []))
+    assert found["other_segments"] == (TEMPLATES[forms] is None)
+    said = {**found, "untyped_by_version": False}
+    assert check_segments(said, 0) == []
+    if TEMPLATES[forms] is None:
+        with pytest.raises(PhasorError, match="such type ids"):
+            check_segments(said, 1)
+    else:
+        assert found["pair_segment"] == TEMPLATES[forms]
+        assert check_segments(said, 2) == []
+
+
+@pytest.mark.parametrize("step", [None, {"type": "ByteLevel"}])
+def test_the_second_segment_without_a_template(tmp_path, step):
+    assert info(tmp_path, {}, post_processor=step)["pair_segment"] == 1
 
 
 def test_token_types_that_depend_on_the_version_are_noted(tmp_path, capsys):

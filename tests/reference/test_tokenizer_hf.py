@@ -1191,20 +1191,6 @@ def replaced(*pairs: list[str]) -> dict:
             ),
             "pair",
         ),
-        (
-            dict(
-                post_processor=dict(
-                    type="TemplateProcessing",
-                    single=[dict(Sequence=dict(id="A", type_id=1))],
-                    special_tokens={},
-                    pair=[
-                        dict(Sequence=dict(id="A", type_id=0)),
-                        dict(Sequence=dict(id="B", type_id=0)),
-                    ],
-                )
-            ),
-            "such type ids",
-        ),
     ],
 )
 def test_what_is_not_understood_of_unigram_is_refused_by_name(tmp_path, change, message):

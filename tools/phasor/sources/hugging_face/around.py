@@ -17,16 +17,15 @@ from phasor.values import words
 
 def template_of(spec: dict, vocabulary: Vocabulary) -> dict:
     """The ids around a text and between two: prefix, suffix, pair, and the segment of the second
-    text."""
-    found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 0}
+    text, which is 1 if no step says otherwise."""
+    found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 1}
     for step in steps(spec.get("post_processor"), "post_processor", "processors"):
         kind = step.get("type")
         if kind == "ByteLevel":  # offsets only
             continue
         if kind == "TemplateProcessing":
             found = _read_template(
-                fields(step, "post_processor", ("single", "pair", "special_tokens")),
-                spec["model"].get("type") == "BPE",
+                fields(step, "post_processor", ("single", "pair", "special_tokens"))
             )
         elif kind in ("BertProcessing", "RobertaProcessing"):
             fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
@@ -84,10 +83,7 @@ def _template_item(item: Any, tokens: dict) -> tuple[str | None, list[int], int]
     return None, ids, segment
 
 
-def _read_template(step: dict, language_model: bool) -> dict:
-    """language_model: the segments of special tokens do not matter, since models with such
-    tokenizers have no segments."""
-
+def _read_template(step: dict) -> dict:
     def items(name: str) -> list[tuple[str | None, list[int], int]]:
         given = member(step, name, "post_processor")
         if len(given) > _MOST_AROUND:
@@ -98,35 +94,34 @@ def _read_template(step: dict, language_model: bool) -> dict:
             _template_item(item, member(step, "special_tokens", "post_processor")) for item in given
         ]
 
-    def parts(name: str, sequences: str) -> tuple[list[tuple[list[int], set[int]]], list[int]]:
+    def parts(name: str, sequences: str) -> list[tuple[list[int], set[int]]]:
         """The ids before, between and behind the sequences, each with the segments that occur in it
-        and in the text before it; the sequences' own segments."""
+        and in the text before it."""
         out: list[tuple[list[int], set[int]]] = [([], set())]
-        met, own = "", []
+        met = ""
         for sequence, ids, segment in items(name):
             if sequence is not None:
                 met += sequence
-                own.append(segment)
                 out.append(([], {segment}))
             else:
                 out[-1][0].extend(ids)
                 out[-1][1].add(segment)
         if met != sequences:
             refuse(f"post_processor.{name} with the texts {met or 'none'}")
-        return out, own
+        return out
 
-    single, alone = parts("single", "A")
-    pair, both = parts("pair", "AB")
+    single = parts("single", "A")
     (prefix, _), (suffix, _) = single
-    (before, first), (between, middle), (behind, second) = pair
-    if alone != [0] or (both[0] != 0 and not language_model):
-        refuse("post_processor with such type ids")
-    others = any(segments - {0} for _, segments in single) or (
-        bool(first - {0} or middle - {0} or len(second) != 1) and not language_model
-    )
+    (before, first), (between, middle), (behind, second) = parts("pair", "AB")
+    segments = set().union(first, middle, *(segments for _, segments in single))
     around = before == prefix and behind == suffix
-    found = {"prefix": prefix, "suffix": suffix, "pair": between if around else None}
-    return {**found, "pair_segment": both[1] if others else max(second), "other_segments": others}
+    return {
+        "prefix": prefix,
+        "suffix": suffix,
+        "pair": between if around else None,
+        "pair_segment": max(second),
+        "other_segments": segments != {0} or len(second) != 1,
+    }
 
 
 def pair_of(info: dict) -> list[int]:
