@@ -117,7 +117,7 @@ class Weights:
             np.matmul(x, values[rows].astype(self.dtype, copy=False).T, out=out[:, rows])
         return out if scales is None else out * scales.reshape(-1).astype(self.dtype)
 
-    def rows(self, stack: int, weights: int, role: int, ids: Array) -> Array:
+    def rows_at(self, stack: int, weights: int, role: int, ids: Array) -> Array:
         """Rows of a matrix, ids (T) -> (T, K)."""
         if not self._shared:
             return self.tensor(stack, weights, role)[ids]
