@@ -1,6 +1,10 @@
 """`phasor quantize` writes the converter's bytes, for every type; what it cannot do is one line,
 and nothing is left behind."""
 
+import os
+import pty
+import re
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -303,3 +307,26 @@ def test_a_wider_tolerance_is_what_the_type_costs_and_no_more(phasor, tmp_path):
             done.returncode == 1
             and ("not the bits" if change == "hash" else "differs") in done.stderr
         )
+
+
+@pytest.mark.parametrize("flags", [(), ("--quiet",)])
+def test_a_terminal_sees_what_it_does(phasor, tmp_path, flags):
+    """Standard output and standard error are one terminal: the line is gone before the report."""
+    own, theirs = pty.openpty()
+    model = GOLDEN / "models" / "tiny-lm-f32.phasor"
+    words = [phasor, "quantize", model, tmp_path / "m.phasor", "--type", "q8", *flags]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while select.select([own], [], [], 60)[0]:
+            try:
+                shown += os.read(own, 4096)
+            except OSError:
+                break
+        assert process.wait() == 0
+    os.close(own)
+    lines = re.findall(rb"\r(?:phasor: ([^\r\n]*))?\x1b\[K", shown)
+    count = (tmp_path / "m.phasor").stat().st_size
+    vectors = [f"test vector {i} of 3".encode() for i in (1, 2, 3)]
+    assert lines == ([] if flags else [f"quantizing, {count:,} bytes".encode(), *vectors, b""])
+    assert flags or shown.index(b"\r\x1b[K") < shown.index(f"{count:,} bytes\r\n".encode())

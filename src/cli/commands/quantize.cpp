@@ -38,7 +38,9 @@ bool replay_all(const char* name, const Block& made, size_t bytes, const Quantiz
   Engine e;
   if (!e.open_bytes(name, made.data(), bytes, o.isa) || !e.start(limits_for_vectors(e, o)))
     return false;
-  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+  const uint32_t count = phasor_vector_count(e.model);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!o.quiet) progress(format("test vector %u of %u", i + 1, count), true);
     auto one = sized<phasor_vector_result>();
     if (phasor_vector_run(e.session, i, &one, &e.error) != PHASOR_OK) return e.fail();
     out->hashes.push_back(one.hash);
@@ -149,6 +151,7 @@ int quantize(const QuantizeOptions& o) {
   if (!out.open(name)) return 1;
   if (!made.allocate(bytes))
     return data_error("%s: no memory for its %s bytes", name, grouped(bytes).c_str());
+  if (!o.quiet) progress(format("quantizing, %s bytes", grouped(bytes).c_str()), true);
   phasor_rounding rounding[PHASOR_TYPES] = {};
   for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
   if (phasor_quantize(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(),
@@ -158,6 +161,7 @@ int quantize(const QuantizeOptions& o) {
   if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;
   // What is reported is on the disk; what cannot be reported does not take the file's name.
   if (!out.write(made.data(), bytes) || !out.finish()) return 1;
+  progress("");
   if (o.json)
     print_json(name, bytes, rounding, replayed);
   else if (!o.quiet)

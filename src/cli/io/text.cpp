@@ -142,9 +142,9 @@ bool output_close() {
 }
 bool output_failed() { return output_has_failed; }
 
-void progress(const string& text) {
-  static const bool wanted = isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) != 1;
-  if (!wanted || (text.empty() && !progress_shown)) return;
+void progress(const string& text, bool silent) {
+  static const bool seen = isatty(STDERR_FILENO) == 1, mixed = isatty(STDOUT_FILENO) == 1;
+  if (text.empty() ? !progress_shown : !seen || (mixed && !silent)) return;
   progress_shown = !text.empty();
   const string line = "\r" + (text.empty() ? text : "phasor: " + text) + "\x1b[K";
   (void)write_all(STDERR_FILENO, line.data(), line.size());

@@ -74,8 +74,8 @@ __attribute__((format(printf, 1, 2))) void note(const char* pattern, ...);
 
 // How far it is: a line on standard error where that is a terminal and standard output is none. The
 // next one is written over it, and it goes before anything else is said; an empty one takes it
-// away.
-void progress(const string& text);
+// away. silent: nothing is printed meanwhile, so that standard output may be the terminal too.
+void progress(const string& text, bool silent = false);
 
 // As printf does it.
 string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
