@@ -373,7 +373,8 @@ typedef struct phasor_item {
                                 do not mix in one call */
   const uint32_t* ids;       /* (count), or NULL when embeddings are given */
   const float* embeddings;   /* (count, embedding width) or NULL: in place of the embedding's rows,
-                                before scale and position */
+                                before scale and position. With ids too, the tokens whose id is
+                                PHASOR_NONE have theirs */
   const uint32_t* segments;  /* (count) token types, or NULL: all 0 */
   const uint32_t* positions; /* (count) or NULL. Positions are counted, not chosen: these must be
                                 the ones that the tokens have. Anything else (token ids, a padded

@@ -64,10 +64,11 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, Half stack,
     if (it.ids != nullptr || it.embeddings != nullptr || it.segments != nullptr)
       return bad_input(error, "sequence ", it.sequence,
                        ": expected states without ids, embeddings and segments");
-  } else if ((it.ids == nullptr) == (it.embeddings == nullptr)) {
-    return bad_input(error, "sequence ", it.sequence, ": expected either ids or embeddings");
+  } else if (it.ids == nullptr && it.embeddings == nullptr) {
+    return bad_input(error, "sequence ", it.sequence, ": expected ids or embeddings");
   }
-  if (it.ids != nullptr) status = check_ids(s, stack, "", it.ids, it.count, error);
+  if (it.ids != nullptr)
+    status = check_ids(s, stack, "", it.ids, it.count, error, it.embeddings != nullptr);
   if (status == PHASOR_OK) status = check_seen(s, it, error);
   if (status != PHASOR_OK) return status;
   return check_places(it, s.model->descriptor.stacks[stack].segments,
@@ -138,10 +139,10 @@ phasor_status check_sequence(const Session& s, uint32_t sequence, phasor_error* 
 }
 
 phasor_status check_ids(const Session& s, Half side, const char* name, const uint32_t* ids,
-                        uint32_t count, phasor_error* error) noexcept {
+                        uint32_t count, phasor_error* error, bool none) noexcept {
   const uint32_t vocabulary = s.model->descriptor.sides[side].vocabulary;
   for (uint32_t i = 0; i < count; ++i)
-    if (ids[i] >= vocabulary)
+    if (ids[i] >= vocabulary && !(none && ids[i] == PHASOR_NONE))
       return bad_input(error, {vocabulary, ids[i]}, name, "token id ", ids[i], " at place ", i,
                        ", the vocabulary has ", vocabulary);
   return PHASOR_OK;
@@ -158,7 +159,8 @@ phasor_status checked_encode(Session* s, Items items, uint32_t count,
     if (status == PHASOR_OK && tokens > most)
       status = bad_input(error, {most, tokens}, "a source of ", tokens, " tokens, the limits hold ",
                          most);
-    if (status == PHASOR_OK && items[i].ids == nullptr && s->shortlist.pointer != nullptr)
+    const bool all_ids = items[i].ids != nullptr && items[i].embeddings == nullptr;
+    if (status == PHASOR_OK && !all_ids && s->shortlist.pointer != nullptr)
       status = bad_input(error, "a source without ids: a shortlist needs them");
   }
   if (status != PHASOR_OK) return status;

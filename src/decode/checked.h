@@ -42,7 +42,7 @@ phasor_item item_of(uint32_t sequence, const uint32_t* ids, uint32_t count,
 // The vocabulary has the ids; one line begins with `name`.
 [[nodiscard]] phasor_status check_ids(const Session& s, Half side, const char* name,
                                       const uint32_t* ids, uint32_t count,
-                                      phasor_error* error) noexcept;
+                                      phasor_error* error, bool none = false) noexcept;
 // An empty prompt becomes the start token, which lies in the model.
 [[nodiscard]] phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
                                   phasor_error* error) noexcept;

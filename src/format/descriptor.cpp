@@ -217,6 +217,9 @@ phasor_status check_layers(const File& file, const Descriptor& d, const KindDesc
   return PHASOR_OK;
 }
 
+// Values of an embedding's row beside those of a vector that the model reads.
+constexpr uint32_t kMostBeside = 64;
+
 phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
   const StackDescriptor& s = d.stacks[half];
   const uint32_t pair_segment = d.sides[half].pair_segment;
@@ -237,6 +240,11 @@ phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
     return bad(".projection_place: the embedding is not projected");
   if (s.embedding_norm == kNormNone && s.embedding_norm_place != 0)
     return bad(".embedding_norm_place: the embedding has no norm");
+  const uint32_t vectors = d.sides[half].vectors;
+  if (vectors != 0 && (half == kDecoder || vectors > s.embedding_width ||
+                       s.embedding_width - vectors > kMostBeside))
+    return refuse(error, kSideNames[half],
+                  ".vectors: expected the width of the source's embedding, or up to 64 less");
   if (s.embedding_norm_eps < 0) return bad(".embedding_norm_eps: is negative");
   if (s.final_norm_eps < 0) return bad(".final_norm_eps: is negative");
   return PHASOR_OK;

@@ -370,6 +370,44 @@ TEST_CASE(
   item.positions = nullptr;
 }
 
+TEST_CASE("rule 3.3: ids and embeddings in one item") {
+  for (const std::string& name : models_of(PHASOR_ENCODER)) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const phasor_limits limits = batch_limits(file, 64);
+    const Engine e(file, nullptr, &limits);
+    std::vector<uint32_t> ids = ids_of(3, 6);
+    // at least as wide as what the model takes
+    std::vector<float> embeddings(ids.size() * source_of(e).width, 0.25f);
+    phasor_error error = PHASOR_ERROR_INIT;
+    phasor_item item = item_of(1, ids);
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    const uint64_t plain = hidden_hash(e, 1);
+    item.embeddings = embeddings.data();  // of which no id asks for one
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    CHECK(hidden_hash(e, 1) == plain);
+    ids[1] = PHASOR_NONE;
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    const uint64_t mixed = hidden_hash(e, 1);
+    CHECK(mixed != plain);
+    embeddings[0] += 1;  // of a place that has an id
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    CHECK(hidden_hash(e, 1) == mixed);
+    std::fill(ids.begin(), ids.end(), PHASOR_NONE);
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    const uint64_t all = hidden_hash(e, 1);
+    item.ids = nullptr;
+    REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
+    CHECK(hidden_hash(e, 1) == all);
+    item.embeddings = nullptr;
+    CHECK(phasor_encode(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);
+    CHECK(std::string(error.text) == "sequence 1: expected ids or embeddings");
+    item.ids = ids.data();
+    CHECK(phasor_encode(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);
+    CHECK(std::string(error.text).find("token id 4294967295 at place 0") != std::string::npos);
+  }
+}
+
 TEST_CASE("rule 1.14: a source with a NaN fails alone") {
   for (const std::string& name : models_of(PHASOR_ENCODER)) {
     CAPTURE(name);

@@ -180,6 +180,8 @@ def input_cases() -> list[Case]:
     segments = {"source.segments": (2, WIDTH)}
     names = 'source.segments = "source.segments"\n'
     out.append(Case("encoder", f"[source]\n{ids}{pair}", segments, names=names))
+    vectors = {"src_embedding.weight": None, "proj.weight": (WIDTH, 6)}
+    out.append(Case("encoder", "", vectors, names='source.projection = "proj.weight"\n'))
     texts = "".join(f'{key} = "x"\n' for key in ("name", "author", "license", "credit", "origin"))
     out.append(Case("encoder", texts))
     return out

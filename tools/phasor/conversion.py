@@ -77,6 +77,8 @@ def convert(
     if problems:
         raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
     check_growth(model)
+    if expect is not None:
+        expected_outputs.put_vectors(expect, model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
     smoothed = None
@@ -106,7 +108,8 @@ def convert(
     if proof != V.NONE:
         exact = V.ExactWeights(stored, weights)
         step = counting("layers of the test vectors", V.steps_of(stored))
-        inputs, sections[VECTORS] = test_vectors(exact, expect, proof, step)
+        more = (proof, step, model.inside)
+        inputs, sections[VECTORS] = test_vectors(exact, expect, *more)
     else:
         model.notes.append("no test vectors (--proof none): verify checks structure and checksums")
     step = counting("tensors written", len(R.slots(model.descriptor)))
@@ -128,13 +131,13 @@ def convert(
 
 
 def test_vectors(
-    file: V.Weights, expect: Path | None, proof: str, step: V.Step
+    file: V.Weights, expect: Path | None, proof: str, step: V.Step, inside: tuple[int, ...] = ()
 ) -> tuple[list[V.Input], bytes]:
     """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
     if expect is None:
         inputs = V.choose_inputs(file.descriptor, proof=proof)
         return inputs, V.build(file, inputs, author=V.author_of(proof), step=step)
-    expected = expected_outputs.read(expect, file.descriptor)
+    expected = expected_outputs.read(expect, file.descriptor, inside)
     inputs, outputs = [one.given for one in expected], [one.output for one in expected]
     section = V.build(file, inputs, outputs, expected_outputs.AUTHOR, step)
     try:

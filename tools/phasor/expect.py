@@ -2,6 +2,7 @@
 test vectors, so that they prove the model, and not its description alone.
 
     ids      (T) or (B, T) whole numbers, without padding; of an encoder-decoder the source
+    vectors  (B, T, E) in place of ids, for a model that reads vectors
     target   the same for an encoder-decoder's other side
     output   (B, T, W), or (B, W) of a pooled vector or classes: what the model gives, also called
              logits, last_hidden_state or pooled
@@ -21,7 +22,9 @@ from phasor import vectors as V
 from phasor.checkpoints import npz
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, named, printable
+from phasor.families.model import Model
 from phasor.format import descriptor as D
+from phasor.format import tensors as R
 
 AUTHOR = "the model's own outputs"
 _OUTPUTS = ("output", "logits", "last_hidden_state", "pooled")
@@ -38,17 +41,53 @@ class Expected(NamedTuple):
     hidden: np.ndarray | None  # (layers + 1, T, D)
 
 
-def read(path: Path, descriptor: dict) -> list[Expected]:
-    """The inputs of a file for this model. PhasorError names the file and the array."""
+def put_vectors(path: Path, model: Model) -> None:
+    """The vectors of a file become rows of the embedding of a model that reads vectors, in place of
+    those that were there for tests."""
+    side = model.descriptor.get("source", {})
+    if not side.get("vectors"):
+        return
+    try:
+        vectors = _vectors(npz.read(path), side["vectors"])
+    except PhasorError as error:
+        raise named(path, error) from error
+    key, around = R.key_of(R.SOURCE, 0, R.EMBEDDING), _around(side)
+    kept = model.values[key][:around]
+    rows = np.zeros((vectors.shape[0] * vectors.shape[1], kept.shape[1]), np.float32)
+    rows[:, : vectors.shape[2]] = vectors.reshape(len(rows), -1)
+    model.values[key] = np.concatenate([kept, rows])
+    side["vocabulary"] = around + len(rows)
+
+
+def _around(side: dict) -> int:
+    """Rows of the embedding that are no vectors of tests."""
+    return len(side["prefix"]) + len(side["suffix"])
+
+
+def _vectors(arrays: Checkpoint, width: int) -> np.ndarray:
+    if "vectors" not in arrays:
+        raise PhasorError("vectors: is missing: this model reads vectors")
+    values = _floats(arrays, "vectors")
+    values = values[None] if values.ndim == 2 else values
+    shape = values.shape
+    if values.ndim != 3 or shape[2] != width or not 0 < shape[0] <= _MOST or not 0 < shape[1]:
+        raise PhasorError(f"vectors: has shape {shape}, expected (1 to {_MOST} rows, T, {width})")
+    return values
+
+
+def read(path: Path, descriptor: dict, inside: tuple[int, ...] = ()) -> list[Expected]:
+    """The inputs of a file for this model. inside: ids that the model itself puts before them.
+    PhasorError names the file and the array."""
     arrays = npz.read(path)
     try:
-        return _expected(arrays, descriptor)
+        return _expected(arrays, descriptor, inside)
     except PhasorError as error:
         raise named(path, error) from error
 
 
-def _expected(arrays: Checkpoint, d: dict) -> list[Expected]:
-    known = (*_IDS, *_OUTPUTS, "hidden")
+def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expected]:
+    vectors = bool(d.get("source", {}).get("vectors"))
+    known = ("vectors" if vectors else "ids", "target", *_OUTPUTS, "hidden")
     for name in arrays:
         if name not in known:
             raise PhasorError(
@@ -56,7 +95,12 @@ def _expected(arrays: Checkpoint, d: dict) -> list[Expected]:
             )
     both = d["model"]["stack"] == D.ENCODER_DECODER
     sides = ("encoder", "decoder") if both else ("encoder" if "encoder" in d else "decoder",)
-    ids = [_ids(arrays, name, side, d) for name, side in zip(_IDS, sides)]
+    ids = [
+        _ids_of_vectors(arrays, d)
+        if name == "ids" and vectors
+        else _ids(arrays, name, side, d, inside if name == "ids" else ())
+        for name, side in zip(_IDS, sides)
+    ]
     if not both and "target" in arrays:
         raise PhasorError("target: this model has one side, of which ids speaks")
     if len({len(rows) for rows in ids}) != 1 or not 0 < len(ids[0]) <= _MOST:
@@ -85,7 +129,20 @@ def _expected(arrays: Checkpoint, d: dict) -> list[Expected]:
     ]
 
 
-def _ids(arrays: Checkpoint, name: str, stack: str, d: dict) -> list[list[int]]:
+def _ids_of_vectors(arrays: Checkpoint, d: dict) -> list[list[int]]:
+    """The rows that put_vectors has made, with what stands around a sequence."""
+    side, (count, length, _) = d["source"], _vectors(arrays, d["source"]["vectors"]).shape
+    rows = np.arange(_around(side), _around(side) + count * length).reshape(count, length)
+    ids = [[*side["prefix"], *row, *side["suffix"]] for row in rows.tolist()]
+    most = D.longest(d, "encoder")
+    if most and len(ids[0]) > most:
+        raise PhasorError(f"vectors: {len(ids[0])} positions, the model takes {most}")
+    return ids
+
+
+def _ids(
+    arrays: Checkpoint, name: str, stack: str, d: dict, inside: tuple[int, ...]
+) -> list[list[int]]:
     if name not in arrays:
         raise PhasorError(f"{name}: is missing")
     stored, side = arrays.tensors[name], d["source" if stack == "encoder" else "target"]
@@ -93,13 +150,13 @@ def _ids(arrays: Checkpoint, name: str, stack: str, d: dict) -> list[list[int]]:
     if stored.dtype not in ("<i8", "<i4") or len(shape) not in (1, 2) or 0 in shape:
         raise PhasorError(f"{name}: has {stored.dtype} of shape {shape}, expected rows of int64")
     most = D.longest(d, stack)
-    if most and shape[-1] > most or shape[-1] > 1 << 16:
+    if most and shape[-1] + len(inside) > most or shape[-1] > 1 << 16:
         raise PhasorError(f"{name}: {shape[-1]} ids, the model takes {most or 1 << 16}")
     values = stored.load().reshape(-1, shape[-1])
     bad = values[(values < 0) | (values >= side["vocabulary"])]
     if bad.size:
         raise PhasorError(f"{name}: id {bad[0]}, the vocabulary has {side['vocabulary']}")
-    return values.tolist()
+    return [[*inside, *row] for row in values.tolist()]
 
 
 def _floats(arrays: Checkpoint, name: str) -> np.ndarray:

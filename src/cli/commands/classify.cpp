@@ -14,7 +14,7 @@ struct ClassifyOptions : EncoderOptions {
                   "This example is {}."};
   Switch multi_label{"--multi-label", "with --labels: a score for each label by itself"};
   FlagGroups flags() {
-    return {group("Input", ids, segments, pair, truncate),
+    return {group("Input", ids, segments, pair, truncate, embeddings),
             group("Classes of your own", labels, hypothesis, multi_label), output(top),
             group("Arrays for NumPy", logits, hidden, attention), memory()};
   }
@@ -56,8 +56,10 @@ class Classify final : public Encoder {
     json.open("tokens", '[');
     const auto take = [&](uint32_t place, const float* row) {
       const uint32_t id = text.ids[place];
-      json.open('{').add("place", place).add("id", id).add("piece", piece(id));
-      lines += format("%u\t%u\t", place, id) + piece(id) + "\t" + show(row, &json) + "\n";
+      json.open('{').add("place", place);
+      if (id != PHASOR_NONE) json.add("id", id).add("piece", piece(id));
+      lines += format("%u\t", place) + (id != PHASOR_NONE ? to_string(id) : string("-")) + "\t" +
+               piece(id) + "\t" + show(row, &json) + "\n";
       json.close('}');
     };
     return each_row(sequence, count_of(text.ids), why, take) &&
@@ -88,7 +90,8 @@ class ZeroShot final : public Encoder {
     if (at == string::npos || form.find_first_of("{}") != at ||
         form.find_first_of("{}", at + 2) != string::npos)
       return usage_error("--template %s: expected one {}, where a label is put", form.c_str());
-    const char* flag = o_.arrays() ? kArrays : first_given(o_.ids, o_.pair, o_.truncate);
+    const char* flag =
+        o_.arrays() ? kArrays : first_given(o_.ids, o_.pair, o_.truncate, o_.embeddings);
     return flag != nullptr ? usage_error("%s: does not go with --labels", flag) : 0;
   }
 

@@ -20,7 +20,7 @@ struct EmbedOptions : EncoderOptions {
       "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"};
   OutputFile npy{"--npy FILE.npy", "the vectors as one array, (texts, values), in place of text"};
   FlagGroups flags() {
-    return {group("Input", ids, segments, pair, truncate, prompt, prompt_text),
+    return {group("Input", ids, segments, pair, truncate, prompt, prompt_text, embeddings),
             output(pooling, normalize, no_normalize, dim, sparse, top, npy),
             group("Arrays for NumPy", hidden, attention), memory()};
   }

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../engine/vectors.h"
 #include "../generation/runner.h"
 #include "../generation/sampling.h"
 #include "../io/npy.h"
@@ -137,7 +138,20 @@ bool Runner::load_shortlist() {
 
 // The array of --embeddings. False after an error, which has been printed.
 bool Runner::load_states() {
+  const bool vectors = e.has_source() && vector_width(e) != 0;
+  if (o.embeddings == nullptr && vectors)
+    return data_error("%s: reads vectors and no text. TRY: --embeddings FILE.npy", e.path), false;
   if (o.embeddings == nullptr) return true;
+  if (vectors) {
+    Vectors given;
+    if (!given.read(e, o.embeddings)) return false;
+    if (given.sequences() != 1)
+      return data_error("%s: %zu sequences, run takes one", o.embeddings.value, given.sequences()),
+             false;
+    e.states = given.rows(0);
+    e.places = given.places();
+    return true;
+  }
   vector<size_t> shape;
   if (!read_npy(o.embeddings, &e.states, &shape)) return false;
   const size_t width = e.source.width, most = e.source.max_positions;

@@ -6,7 +6,7 @@ namespace cli {
 namespace {
 
 struct TagOptions : EncoderOptions {
-  FlagGroups flags() { return {group("Input", truncate), output(), memory()}; }
+  FlagGroups flags() { return {group("Input", truncate, embeddings), output(), memory()}; }
 };
 
 // Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
@@ -29,7 +29,9 @@ class Tag final : public Encoder {
     size_t first = 0;
     vector<Span> spans;
     vector<Entity> found;
-    if (!places(text, &first, &spans, why)) return false;
+    if (text.vectors.empty() && !places(text, &first, &spans, why)) return false;
+    for (size_t i = 0; spans.size() < text.ids.size() && !text.vectors.empty(); ++i)
+      spans.push_back({i, i + 1});  // positions
     const auto take = [&](uint32_t place, const float* row) {
       if (place < first || place >= first + spans.size()) return;
       const Scored top = best(class_scores(output_, row), 1)[0];
@@ -50,7 +52,9 @@ class Tag final : public Encoder {
     for (const Entity& one : found) {
       if (one.label == "O") continue;
       const double score = one.score / one.tokens;
-      const string place = stretch(text.given, one.span, &json);
+      const string place = text.vectors.empty()
+                               ? stretch(text.given, one.span, &json)
+                               : positions(one.span.begin, one.span.end, "", &json);
       json.add("label", one.label).add("score", score).close('}');
       lines += one.label + format("\t%.6f\t", score) + place + "\n";
     }

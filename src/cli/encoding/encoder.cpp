@@ -33,6 +33,7 @@ int Encoder::run() {
   if (e_.stack == PHASOR_ENCODER_DECODER && o_.arrays())
     return usage_error("%s: this model is an encoder-decoder", kArrays);
   if (const char* why = refusal()) return data_error("%s: %s", e_.path, why);
+  if (const int wrong = check_vectors()) return wrong;
   if (o_.segments.given && (!o_.ids.given || o_.ids.from_input))
     return usage_error("--segments: goes with one list of --ids");
   if (o_.prompt != nullptr && o_.prompt_text != nullptr)
@@ -41,9 +42,15 @@ int Encoder::run() {
   if (joined_ && o_.truncate)
     return usage_error("--truncate: the model reads two texts in a template, which is not cut");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-  Inputs inputs(o_, false, LineReader::kLongest - min(prompt_.size(), LineReader::kLongest));
+  Inputs inputs(o_, false, LineReader::kLongest - min(prompt_.size(), LineReader::kLongest),
+                o_.embeddings.given);
+  for (size_t i = 0; e_.going_on() && i < given_.sequences(); ++i) {
+    batch_.emplace_back();
+    (void)read(i, &batch_.back());
+    if (batch_.size() == e_.limits.sequences) encode();
+  }
   // What is there is answered before the next line is waited for.
-  for (Input input; e_.going_on() && inputs.next(&input);) {
+  for (Input input; o_.embeddings == nullptr && e_.going_on() && inputs.next(&input);) {
     batch_.emplace_back();
     (void)read(input, &batch_.back());
     if (batch_.size() == e_.limits.sequences || !inputs.ready()) encode();
@@ -141,12 +148,24 @@ uint32_t Encoder::longest_text() const {
   return said.empty() ? 0 : said[0];
 }
 
+int Encoder::check_vectors() const {
+  if (o_.embeddings == nullptr)
+    return vector_width(e_) != 0
+               ? data_error("%s: reads vectors and no text. TRY: --embeddings FILE.npy", e_.path)
+               : 0;
+  const char* flag = !o_.texts.empty() ? "a text"
+                                       : first_given(o_.ids, o_.segments, o_.pair, o_.truncate,
+                                                     o_.prompt, o_.prompt_text);
+  return flag != nullptr ? usage_error("%s: does not go with --embeddings", flag) : 0;
+}
+
 bool Encoder::start() {
+  if (o_.embeddings != nullptr && !given_.read(e_, o_.embeddings)) return false;
   phasor_limits limits = default_limits(e_, o_);
   const uint32_t longest = o_.truncate && o_.source == 0 ? longest_text() : 0;
   if (longest != 0 && (longest < limits.source || e_.source.max_positions == 0))
     limits.source = min(longest, kMostByDefault);
-  make_room_for_ids(&limits, e_, o_, o_.ids.values);
+  make_room_for_ids(&limits, e_, o_, o_.embeddings != nullptr ? given_.places() : o_.ids.values);
   const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
   limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
   if (capture_.wanted() || decodes() || asks()) limits.sequences = 1;
@@ -155,6 +174,8 @@ bool Encoder::start() {
     limits.target = most != 0 ? min(limits.source, most) : limits.source;
   }
   if (!o_.texts.empty()) limits.sequences = min(limits.sequences, count_of(o_.texts));
+  if (given_.sequences() != 0)
+    limits.sequences = uint32_t(min<size_t>(limits.sequences, given_.sequences()));
   limits.chunk = uint32_t(min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));
   limits.logit_rows = logit_rows();
   size_t more = prompt_.size();
@@ -185,6 +206,15 @@ bool Encoder::read(const Input& input, Text* text) {
                        : more_room(e_, PHASOR_SOURCE,
                                    input.is_ids || asks() || joined_ ? "" : "--truncate cuts"));
   return why->empty();
+}
+
+bool Encoder::read(size_t sequence, Text* text) {
+  text->where = format("%s: sequence %zu", o_.embeddings.value, sequence);
+  text->ids = given_.places();
+  if (text->ids.size() > most())
+    return text->error = no_room(text->ids.size(), most(), more_room(e_, PHASOR_SOURCE, "")), false;
+  text->vectors = given_.rows(sequence);
+  return true;
 }
 
 void Encoder::drop_padding(Text* text) const {
@@ -247,6 +277,7 @@ void Encoder::encode() {
     phasor_item item = item_of(text.ids.data(), text.ids.size(), PHASOR_LOGITS_NONE);
     item.sequence = i;
     if (!text.segments.empty()) item.segments = text.segments.data();
+    if (!text.vectors.empty()) item.embeddings = text.vectors.data();
     if (!asks()) items.push_back(item);
   }
   const double begin = now();
@@ -280,6 +311,8 @@ bool Encoder::capture(const Text& t) {
   if (!output_flush() || !e_.file.unchanged()) return false;  // the files stay as they were
   captured_ = false;
   if (number_ != 1) return not_one_line(), false;
+  e_.states = t.vectors;
+  if (!t.vectors.empty()) e_.places = t.ids;
   const uint32_t has = output_.output;
   const bool rows = has == PHASOR_OUTPUT_LOGITS || has == PHASOR_OUTPUT_CLASSES;
   captured_ = capture_.replay_encoder(e_, t.ids, t.segments, rows ? output_ : phasor_output{});
@@ -301,9 +334,12 @@ string label_of(const phasor_model* model, uint32_t index) {
 
 string stretch(const string& text, const Span& s, Json* json) {
   const size_t begin = characters(text, s.begin), end = characters(text, s.end);
-  const string part = text.substr(s.begin, s.end - s.begin);
-  json->open('{').add("start", begin).add("end", end).add("text", part);
-  return format("%zu\t%zu\t", begin, end) + part;
+  return positions(begin, end, text.substr(s.begin, s.end - s.begin), json);
+}
+
+string positions(size_t begin, size_t end, const string& text, Json* json) {
+  json->open('{').add("start", begin).add("end", end).add("text", text);
+  return format("%zu\t%zu\t", begin, end) + text;
 }
 
 vector<double> softmax(const float* row, uint32_t width) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../engine/capture.h"
-#include "../engine/engine.h"
+#include "../engine/vectors.h"
 #include "../io/json.h"
 #include "../options/input.h"
 #include "spans.h"
@@ -20,6 +20,9 @@ constexpr bool kHasOutputs = true;
 // What the texts of an encoder are. A command lists those that it takes.
 struct EncoderOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions, ArrayOptions {
   Ids segments{"--segments IDS", "the segment (token type) of each of --ids"};
+  InputFile embeddings{"--embeddings FILE.npy",
+                       "vectors in place of texts, (positions, values) or (sequences, positions, "
+                       "values) in f32: the embedding's rows, or what the model reads"};
   Switch truncate{
       "--truncate",
       "cuts a text to --source, or to what the model's makers say (else too long is an error)"};
@@ -38,6 +41,7 @@ constexpr uint32_t kRows = 16;  // tokens that are labeled at once
 struct Text {
   string where, error, given;
   TokenIds ids, segments;
+  vector<float> vectors;  // of --embeddings: ids are its places
   size_t last = 0;  // ids of the text, or of the second of two, without those around it
 };
 
@@ -95,6 +99,7 @@ class Encoder {
   }
   // False: text->error says why.
   bool read(const Input& input, Text* text);
+  bool read(size_t sequence, Text* text);  // of --embeddings
   // Rows of logits from `first` on, for phasor_logits.
   bool rows(uint32_t sequence, uint32_t first, uint32_t count, string* why);
 
@@ -119,6 +124,8 @@ class Encoder {
   void find_template();
   // The two texts in the template, as one.
   bool join(const string& texts, string* out, string* why) const;
+  // What does not go with --embeddings: 0, or the exit status.
+  int check_vectors() const;
   // The session, with room for a batch.
   bool start();
   // A class of the last position is of the last one that is no padding (of the first, where all
@@ -144,6 +151,7 @@ class Encoder {
   Capture capture_;
   bool captured_ = false;  // of the one text
   vector<Text> batch_;
+  Vectors given_;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
   int status_ = 0;
@@ -156,6 +164,8 @@ string label_of(const phasor_model* model, uint32_t index);
 
 // A stretch of a text, as a line and as an object that is open still.
 string stretch(const string& text, const Span& s, Json* json);
+// The same of positions, with the text between them.
+string positions(size_t begin, size_t end, const string& text, Json* json);
 
 // Softmax in double, in the order of the row.
 vector<double> softmax(const float* row, uint32_t width);

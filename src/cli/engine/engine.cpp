@@ -198,14 +198,15 @@ bool Engine::hold_text(size_t bytes, string* why) {
 }
 
 uint32_t Engine::source_count(const TokenIds& ids) const {
+  if (!places.empty()) return count_of(places);
   return states.empty() ? count_of(ids) : count_of(states) / source.width;
 }
 
 phasor_status Engine::encode(const TokenIds& ids) const {
   phasor_item item = item_of(ids.data(), source_count(ids), PHASOR_LOGITS_NONE);
   if (!states.empty()) {
-    item.ids = nullptr;
-    item.states = states.data();
+    item.ids = places.empty() ? nullptr : places.data();
+    (places.empty() ? item.states : item.embeddings) = states.data();
   }
   return phasor_encode(session, &item, 1, &error);
 }

@@ -122,7 +122,10 @@ class Engine {
   size_t model_bytes = 0, arena_bytes = 0;
   ReadFile file;
   Languages languages;
-  vector<float> states;  // --embeddings: what encode gives the decoder in place of ids
+  // --embeddings: what encode gives the decoder in place of ids; with places, in which PHASOR_NONE
+  // is a vector's, what it gives the encoder.
+  vector<float> states;
+  TokenIds places;
   string prompt;         // before each source text
 
  private:

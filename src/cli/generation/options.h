@@ -138,7 +138,8 @@ struct RunOptions : CommandLine,
                     StateOptions {
   InputFile embeddings{"--embeddings FILE.npy",
                        "encoder-decoder: in place of a text the output of an encoder, (positions, "
-                       "width) in f32; the model's own does not run"};
+                       "width) in f32; the model's own does not run; of a model that reads vectors "
+                       "what its encoder reads"};
   Choice split{
       "--split no|sentences",
       "encoder-decoder: a text that is too long goes in sentence by sentence (no: is an error)"};

@@ -354,6 +354,10 @@ Draft draft_model(Choices* c) {
   Group output = choose_output(c, sizes, d.stack, sides[0]);
   choose_shared(c, d, sides.data(), stacks.data(), &output);
   output.zero_or_absent(c, {"tied", "classes", "head_width"});
+  if (d.encoder() && c->chance(5)) {
+    const uint32_t row = stacks[0].number("embedding_width", stacks[0].number("width"));
+    sides[0].set("vectors", c->chance(30) ? 0 : row - c->below(row < 64 ? row : 64));
+  }
 
   model.write(&d.meta, c);
   for (const std::vector<Group>* groups : {&sides, &stacks})

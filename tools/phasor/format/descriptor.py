@@ -18,6 +18,7 @@ MAX_VALUE = 4 * 65536  # bytes of an array or a text
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
+MOST_BESIDE = 64  # values of an embedding's row beside those of a vector that the model reads
 STEEPEST = 4  # length penalty of beams, either way
 
 # Biases of all matrices of attention, of those that read its input, and of the feed-forward.
@@ -193,6 +194,11 @@ def _check_stack(name: str, descriptor: dict) -> None:
             for eps in ("embedding_norm_eps", "final_norm_eps")
         ),
     )
+    vectors, row = descriptor[side]["vectors"], stack["embedding_width"]
+    if vectors and not (name == "encoder" and row - MOST_BESIDE <= vectors <= row):
+        raise PhasorError(
+            f"{side}.vectors: expected the width of the source's embedding, or up to 64 less"
+        )
     if segment and segment >= stack["segments"]:
         raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
 

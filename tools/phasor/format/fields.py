@@ -150,6 +150,7 @@ FIELD_ROWS = {
         (13, IDS, "pair", (), 0, 16, ""),
         (14, U32, "pair_segment", 0, 0, 65535, ""),
         (15, U32, "longest_text", 0, 0, 16777216, ""),
+        (16, U32, "vectors", 0, 0, 65536, ""),
     ),
     "stack": (
         (1, U32, "width", NEEDED, 1, 65536, ""),

@@ -39,6 +39,7 @@ MODEL: dict[str, Key] = {
         "encoder-decoder",
         values={"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER},
     ),
+    "input": Key((str,), values={"ids": 0, "vectors": 1}),
     "output": Key(
         (str,),
         "own",
@@ -257,6 +258,7 @@ SIDE_PARTS: dict[str, Known] = {
     "segments": Known(False, may=True),
     "embedding_norm": Known(True, may=True),
     "projection": Known(True, may=True),
+    "class_token": Known(False, may=True),
 }
 STACK_PARTS: dict[str, Known] = {
     "attention_norm": Known(True),

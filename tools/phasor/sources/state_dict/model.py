@@ -80,6 +80,8 @@ class _Reader(Outputs):
 
     def side(self, side: str) -> dict:
         given = self.description.sides[side]
+        if side == "source" and self.reads_vectors:
+            return {**fields_of("", K.SIDE, given), **self.vector_side()}
         out = {
             "vocabulary": given["vocabulary"] or self.rows(f"{side}.embedding"),
             "embedding_shared": int(given["embedding_shared"]),
@@ -97,16 +99,19 @@ class _Reader(Outputs):
     def stack(self, stack: str) -> dict:
         """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], SIDES[stack]
-        inner = self.rows(f"{side}.embedding", 1)
         out = {}
-        if f"{side}.projection" in self.names:
+        if side == "source" and self.reads_vectors:
+            out = self.vector_stack()
+            width = inner = out["width"]
+        elif f"{side}.projection" in self.names:
+            inner = self.rows(f"{side}.embedding", 1)
             width = s["width"] or self.rows(f"{side}.projection")
             place = CHOICES["projection_place"][s["projection_place"]]
             out.update(embedding_width=inner, projection_place=place)
             out["projection_bias"] = int(self.has_bias(f"{side}.projection", 1))
             inner = width if place else inner
         else:
-            width = inner = s["width"] or inner
+            width = inner = s["width"] or self.rows(f"{side}.embedding", 1)
         scales = {"sqrt_width": math.sqrt(width), "one": 1.0}
         out.update(
             width=width,
@@ -400,6 +405,7 @@ class _Reader(Outputs):
             self.positions(d, stack)
             self.scores(d, stack)
         self.find_sharing(d)
+        self.vectors(d)
         unbiased = self.unbiased(d)
         d = D.with_defaults(d)
         D.check(d)
@@ -414,6 +420,7 @@ class _Reader(Outputs):
                 **dict.fromkeys(wrappers.COUNTERS, wrappers.AVERAGE),
             },
             notes=self.notes,
+            inside=self.inside,
         )
         for part, name, original in self.doubles:
             model.must_be_same(name, original, "which the description says it shares", part)

@@ -8,10 +8,10 @@ from phasor.families.model import same_sides
 from phasor.format import descriptor as D
 from phasor.sources.state_dict import keys as K
 from phasor.sources.state_dict.description import CHOICES, fields_of, scale_of
-from phasor.sources.state_dict.positions import Positions
+from phasor.sources.state_dict.vectors import Vectors
 
 
-class Outputs(Positions):
+class Outputs(Vectors):
     def output(self, width: int) -> dict:
         """What comes out: of an encoder hidden states, unless a key or a name says otherwise.
         width: of the last stack."""

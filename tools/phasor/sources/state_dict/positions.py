@@ -151,7 +151,8 @@ class Positions(Tensors):
         if out["position"] == D.LEARNED:
             total = self.rows(f"{side}.positions")
             rows = total - s["position_offset"]
-            if not s["max_positions"] and total == self.rows(f"{side}.embedding"):
+            ids = not d[side].get("vectors")
+            if ids and not s["max_positions"] and total == self.rows(f"{side}.embedding"):
                 raise PhasorError(
                     f"{stack}: {self.name(f'{side}.positions')} has {total} rows, as many as the "
                     "vocabulary: positions are counted from 0, not looked up by token ids; say "

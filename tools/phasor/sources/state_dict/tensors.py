@@ -58,6 +58,9 @@ class Tensors:
             self._forget_rivals(part)
             self.names[part] = named.tensors[0]
         self._choose_rivals()
+        if description.model["input"] is None:
+            vectors = "source.projection" in description.names and not self.has("source.embedding")
+            description.model["input"] = "vectors" if vectors else "ids"
         if description.sides.get("target", {}).get("embedding_shared") and not self.has(
             "target.embedding"
         ):
@@ -65,6 +68,7 @@ class Tensors:
         self.rotary: dict[str, Rotary] = {}
         self.notes: list[str] = self.checkpoint.notes
         self.used: dict[str, str] = {}
+        self.inside: tuple[int, ...] = ()  # ids that the model itself puts before a sequence
         self.values: dict[int, np.ndarray] = {}
         # (part, tensor, whose double it is said to be)
         self.doubles: list[tuple[str, str | None, str | None]] = []
@@ -192,6 +196,8 @@ class Tensors:
             return (own and self.description.stack != D.ENCODER) or self.has(part)
         if part in BIASES:
             return self.has(part) or part in self.description.names
+        if part == "source.embedding" and model["input"] == "vectors":
+            return False
         row = PARTS[part]
         if row.may and not self.has(part):
             return False
