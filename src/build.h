@@ -39,6 +39,8 @@
   X("beam", kHasBeam)                             \
   X("shortlist", kHasShortlist)                   \
   X("chat", kHasChat)                             \
+  /* tables of states in place of the pre-tokenizer's built-in steps */ \
+  X("patterns", kHasPatterns)                     \
   /* test vectors */                              \
   X("vectors", kHasVectors)                       \
   /* phasor bench's loops */                      \

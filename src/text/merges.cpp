@@ -33,11 +33,19 @@ struct Merges {
   }
 };
 
+uint64_t bytes_of(const Tokenizer& t, uint32_t merges) {
+  const uint64_t index = (t.flags & kMergeIndex) != 0 ? 4 * (uint64_t{t.pieces} + 1) : 0;
+  return 1024 + uint64_t{16} * merges + index;
+}
+
 }  // namespace
 
 uint64_t merges_bytes(const Tokenizer& t, const SectionReader& s) {
-  const uint64_t index = (t.flags & kMergeIndex) != 0 ? 4 * (uint64_t{t.pieces} + 1) : 0;
-  return 1024 + uint64_t{16} * s.u32(104) + index;
+  return bytes_of(t, s.u32(104));
+}
+
+const unsigned char* behind_merges(const Tokenizer& t) {
+  return t.model_data + bytes_of(t, t.merge_count);
 }
 
 const char* check_merges(const Tokenizer& t) {

@@ -57,6 +57,8 @@ void merge_all(Symbols* s) {
 // The merges of a section: of (left, right) the rank and the result.
 const char* check_merges(const Tokenizer& t);
 uint64_t merges_bytes(const Tokenizer& t, const SectionReader& s);
+// What stands behind them in the model's part.
+const unsigned char* behind_merges(const Tokenizer& t);
 
 // The id of a byte's piece, or kNoToken.
 inline uint32_t byte_id(const Tokenizer& t, unsigned char byte) {

@@ -37,12 +37,13 @@ struct TokenizerModel {
   bool steps = false;       // of the pre-tokenizer, as many as the section says
   bool word_limit = false;  // a longest word, and a prefix of what continues one
   // the header's number of a longest word says something else: where a second map in the trie
-  // begins, or how many rows have no id
+  // begins, how many rows have no id, or the bytes of the patterns
   bool other_number = false;
   bool must_have_unknown = true;
   Same same = Same::none;
   uint16_t flags = 0;    // bits of the header's flags
   uint8_t types = 0x3E;  // bit b: pieces of type b may be there
+  uint16_t patterns = 0;  // of the flags: the section has patterns
   uint16_t marks = 0;    // bits of a piece's marks
   uint16_t longest_piece = kLongestSearched;
   uint8_t least_expansion = 3;  // an invalid byte becomes U+FFFD; 0: there is no normalizer

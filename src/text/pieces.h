@@ -20,7 +20,7 @@ constexpr uint32_t kCharacters = 128;    // of a word list: its words are charac
 constexpr uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256,
                    kMergeToSpace = 512, kDropFirstPrefix = 1024, kStripFirst = 4096,
                    kMergeFirst = 8192;
-constexpr uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
+constexpr uint32_t kWholeWords = 2, kCompose = 4, kPatterns = 32768;  // of byte-level BPE
 // of BPE of characters, the first of them of BPE with Metaspace too
 constexpr uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256,
                    kCutAtEach = 512, kWordEnds = 1024, kBertWords = 4096, kLowerWords = 16384;

@@ -267,6 +267,32 @@ size_t match(const Reader& r, size_t at, uint32_t step, size_t* skip) {
 
 }  // namespace
 
+bool Words::next(size_t* begin, size_t* end) {
+  while (at_ < n_) {
+    size_t limit = n_;
+    bool entered = at_ == 0, removed = false;  // whether the stretch around is another one
+    Pattern pattern{patterns_};
+    unsigned char* memo = memo_;
+    for (uint32_t i = 0; step(i) != 0 && !removed; ++i) {
+      const bool cuts = kHasPatterns && step(i) == kPatternStep;
+      if (entered && cuts) cuts_[i].enter(at_, limit);
+      if (ends_[i] <= at_) {
+        ends_[i] = cuts ? cuts_[i].next(pattern, text_, memo, &removed)
+                        : end_of_stretch(step(i), at_, limit);
+        entered = true;
+      }
+      limit = ends_[i];
+      if (!cuts) continue;
+      if (pattern.slots() != 0) memo += n_;
+      pattern.p += pattern.bytes();
+    }
+    *begin = at_;
+    *end = at_ = limit;
+    if (!removed) return true;
+  }
+  return false;
+}
+
 size_t Words::end_of_stretch(uint32_t step, size_t at, size_t limit) const {
   const Reader r{t_, text_, limit};
   if (step == kWhole) return limit;

@@ -1,9 +1,10 @@
 // text: cutting a stretch of text into the words that byte-level BPE merges in: the section's
-// steps, one inside the other. Includes pieces.h only. Never allocates; every step takes time
+// steps, one inside the other. Includes pattern.h only. Never allocates; every step takes time
 // linear in the stretch.
 #pragma once
 
-#include "pieces.h"
+#include "../build.h"
+#include "pattern.h"
 
 namespace phasor::pieces {
 
@@ -26,13 +27,15 @@ enum Step : unsigned char {
   kSeed,
   kCl100k,
   kStepsEnd,
-  kRunStep = 0x80
+  kRunStep = 0x80,
+  kPatternStep = 0xE0  // the next of the section's patterns
 };
 
 constexpr uint32_t kMostSteps = 9;
 
 enum class RunForm : uint32_t { any, one, up_to_three, three, after_space, after_blank, end };
 
+// Steps that need no pattern.
 inline bool known_step(uint32_t step) {
   if (step >= kRunStep)
     return (step >> 4 & 7) < static_cast<uint32_t>(RunForm::end) && (step & 15) < 32 - 21;
@@ -41,30 +44,28 @@ inline bool known_step(uint32_t step) {
 
 class Words {
  public:
-  Words(const Tokenizer& t, const unsigned char* text, size_t n) : t_(t), text_(text), n_(n) {}
+  // patterns: of the steps, one behind the other; memo: (n) for each of them that has slots, zeros
+  Words(const Tokenizer& t, const unsigned char* text, size_t n, const unsigned char* patterns,
+        unsigned char* memo)
+      : t_(t), text_(text), n_(n), patterns_(patterns), memo_(memo) {}
 
-  // The end of the next word, which begins where the one before ended; false at the end of the
-  // text.
-  bool next(size_t* end) {
-    if (at_ == n_) return false;
-    size_t limit = n_;
-    for (uint32_t i = 0, step = t_.rule; step != 0;
-         step = i < kMostSteps ? t_.more_steps[i - 1] : 0) {
-      if (ends_[i] <= at_) ends_[i] = end_of_stretch(step, at_, limit);
-      limit = ends_[i++];
-    }
-    *end = at_ = limit;
-    return true;
-  }
+  // The next word, between *begin and *end; false at the end of the text.
+  bool next(size_t* begin, size_t* end);
 
  private:
+  uint32_t step(uint32_t i) const {
+    return i == 0 ? t_.rule : i < kMostSteps ? t_.more_steps[i - 1] : 0;
+  }
   size_t end_of_stretch(uint32_t step, size_t at, size_t limit) const;
 
   const Tokenizer& t_;
   const unsigned char* text_;
   size_t n_;
+  const unsigned char* patterns_;
+  unsigned char* memo_;
   size_t at_ = 0;
   size_t ends_[kMostSteps] = {};  // of the stretch of each step that the word lies in
+  PatternCuts cuts_[kHasPatterns ? kMostSteps : 1];
 };
 
 }  // namespace phasor::pieces

@@ -178,7 +178,9 @@ bool tokenizer_is_built(const unsigned char* section, size_t bytes) noexcept {
   using namespace pieces;
   const uint32_t model = bytes < kHeaderBytes ? kModelCount : load_u32(section) - 1;
   // never: the build that is tested has all models
-  return model >= kModelCount || kBuiltModels.of[model] != nullptr;
+  if (model >= kModelCount) return true;
+  const TokenizerModel* const built = kBuiltModels.of[model];
+  return built != nullptr && (kHasPatterns || (load_u32(section + 4) & built->patterns) == 0);
 }
 
 bool tokenizer_open(Tokenizer* out, const unsigned char* section, size_t bytes,

@@ -71,10 +71,12 @@ struct Tokenizer {
   uint32_t rule;
   // byte-level BPE: the pre-tokenizer's further steps, 0 behind the last
   unsigned char more_steps[8];
-  // WordPiece: a word of more characters is unknown; Metaspace: the unit of the trie where the
-  // walks of the first map begin, or 0; BPE of words: rows behind the ids
+  // WordPiece: a word of more characters is unknown; byte-level BPE: bytes of the patterns;
+  // Metaspace: the unit of the trie where the walks of the first map begin, or 0; BPE of words:
+  // rows behind the ids
   uint32_t word_chars;
-  uint32_t prefix_bytes;  // WordPiece: of the prefix of a continuation
+  // WordPiece: of the prefix of a continuation; byte-level BPE: patterns that have memo slots
+  uint32_t prefix_bytes;
 };
 
 // False when the section names a model that this build leaves out; what is no model at all is for

@@ -199,7 +199,9 @@ const TokenizerAxis kTokenizers[] = {
     {ModelNumber::words, "word list", pieces::kCharacters, false},
     {ModelNumber::wordpiece, "WordPiece", 0, true},
     {ModelNumber::byte_bpe, "byte-level BPE",
-     pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex, true},
+     pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex |
+         pieces::kPatterns,
+     true},
     {ModelNumber::metaspace, "Metaspace",
      pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
          pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix |
@@ -252,6 +254,8 @@ void expect_tokenizers(Coverage* c) {
   }
   for (uint32_t step = 0; is_built(ModelNumber::byte_bpe) && step < pieces::kStepsEnd; ++step)
     if (pieces::known_step(step)) c->expect("pre-tokenizer's step", std::to_string(step));
+  if (is_built(ModelNumber::byte_bpe))
+    c->expect("pre-tokenizer's step", std::to_string(pieces::kPatternStep));
 }
 
 void see_chat(Coverage* c, const Model& m) {

@@ -489,7 +489,7 @@ TEST_CASE("refusals: the parts of a tokenizer's section, and the order of its pi
   refuses(good, rows + 32 + 4, 3, "an added token's text is outside the text");
   refuses(good, rows + 8, 256, "an added token's id is out of range");
   refuses(good, 116, 1, "only WordPiece has a longest word and a prefix");
-  refuses(good, 112, 1, "only WordPiece has a longest word and a prefix");
+  refuses(good, 112, 1, "the patterns' size is wrong");
   for (const char* text : {"aa", "a"}) {
     p.added[1].text = text;
     CHECK(why_not(build(p)) == "the added tokens are not in order");

@@ -560,7 +560,7 @@ TEST_CASE("tokenizer: damaged merges are refused by name") {
   refuses(good, 128 + 8, 2, "a piece has unknown marks");
   refuses(good, 104, 7, "the added tokens are outside the section");
   refuses(good, 104, (1u << 24) + 1, "the model's own part is outside the section");
-  refuses(good, 112, 100, "only WordPiece has a longest word and a prefix");
+  refuses(good, 112, 100, "the patterns' size is wrong");
   refuses(good, data, 16, "the id of a byte is out of range");
   refuses(good, rows, 16, "a merge is out of range");
   refuses(good, rows + 8, 6, "a merge is out of range");

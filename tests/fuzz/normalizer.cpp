@@ -73,11 +73,11 @@ void cut_words(const Golden& golden, const uint8_t* steps, const Text& text) {
     t.more_steps[i] = i < 2 && pieces::known_step(steps[1 + i]) ? steps[1 + i] : 0;
   if (t.more_steps[0] == 0) t.more_steps[1] = 0;
   const WorkBound bound(4096 + 200 * text.bytes, "a text takes too long to cut");
-  pieces::Words words(t, text.text, text.bytes);
-  size_t at = 0, end = 0;
-  while (words.next(&end)) {
+  pieces::Words words(t, text.text, text.bytes, nullptr, nullptr);
+  size_t at = 0;
+  for (size_t begin = 0, end = 0; words.next(&begin, &end); at = end) {
+    demand(begin == at, "a word that does not begin where the one before ended");
     demand(end > at && end <= text.bytes, "a word that is empty, or not in the text");
-    at = end;
   }
   demand(at == text.bytes, "words that are not the whole text");
 }

@@ -1,7 +1,7 @@
 // A bound on counted work (src/work.h), in builds that count it.
 #pragma once
 #include "support.h"
-#include "text/tokenizer.h"
+#include "text/pieces.h"
 #include "work.h"
 
 namespace fuzz {
@@ -29,13 +29,15 @@ class WorkBound {
 #endif
 };
 
-// Of text to ids: for each normalized byte the longest piece, or a heap of merges. A model without
-// a normalizer reads the text as it is.
+// Of text to ids: for each normalized byte the longest piece, or a heap of merges; of nine patterns
+// at most eight slots and no more than 247 steps between two, which are walked twice and find their
+// class among 2^20 runs. A model without a normalizer reads the text as it is.
 inline uint64_t encode_bound(const phasor::Tokenizer& t, size_t bytes) {
   const uint64_t normalized = bytes * (t.expansion != 0 ? uint64_t{t.expansion} : 1) + 8;
   uint64_t log = 1;
   while ((normalized >> log) != 0) ++log;
-  return 4096 + 4 * normalized * (64 + 8 * log + 2 * uint64_t{t.longest});
+  const uint64_t patterns = (t.flags & phasor::pieces::kPatterns) != 0 ? 9 * 9 * 248 * 2 * 21 : 0;
+  return 4096 + 4 * normalized * (64 + 8 * log + 2 * uint64_t{t.longest} + patterns);
 }
 
 }  // namespace fuzz

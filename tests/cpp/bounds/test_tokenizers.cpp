@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "growth.h"
+#include "pattern_table.h"
 #include "test_tokenizer.h"
 
 using namespace tokenizer_tests;
@@ -317,6 +318,70 @@ TEST_CASE("bounds: every step of the pre-tokenizer, with classes that no Unicode
       }
     }
   }
+}
+
+namespace {
+
+// The most that a table may do: 247 states lie between one with a slot and the next, all lie on one
+// ring, and nothing is accepted; or one character is, and the search goes on behind it.
+PatternTable ring(std::uint16_t slots, bool accepts) {
+  PatternTable t{{"a", "b"}, {{1, 1, 1, 1}}, {0}};
+  const std::uint16_t last = static_cast<std::uint16_t>(248 * slots);
+  for (std::uint16_t state = 1; state <= last; ++state) {
+    const std::uint16_t to = static_cast<std::uint16_t>(state % last + 1);
+    const std::uint16_t left = static_cast<std::uint16_t>((last - state) % 248);
+    t.rows.push_back({to, to, to, 0});
+    t.marks.push_back(static_cast<std::uint8_t>(left == 247 ? 248 + t.slots++ : left));
+  }
+  if (!accepts) return t;
+  const std::uint16_t first = static_cast<std::uint16_t>(last + 1),
+                      match = static_cast<std::uint16_t>(last + 2),
+                      ahead = PatternTable::kAccepts | 1;
+  t.rows[0] = {first, first, first, first};
+  t.rows.push_back({match, match, match, 0});
+  t.rows.push_back({ahead, ahead, ahead, PatternTable::kAccepts});
+  t.marks.insert(t.marks.end(), {1, 0});
+  return t;
+}
+
+Tokenizer open_with(PatternTable table, std::uint8_t behavior, Bytes* section) {
+  table.behavior = behavior;
+  const Bytes pattern = table.bytes();
+  Parts p = packaged(ModelNumber::byte_bpe, 0);
+  p.flags |= 32768;
+  p.rule = 0xE0;
+  p.model_data.insert(p.model_data.end(), pattern.begin(), pattern.end());
+  p.word_chars = static_cast<std::uint32_t>(pattern.size());
+  *section = build(p);
+  return open(*section);
+}
+
+}  // namespace
+
+TEST_CASE("bounds: all searches of a pattern together, whatever its table says") {
+  const std::pair<const char*, PatternTable> tables[] = {{"a+b", PatternTable::a_then_b()},
+                                                         {"a*b|a", PatternTable::a_or_b()},
+                                                         {"a ring", ring(2, false)},
+                                                         {"behind a match", ring(2, true)}};
+  for (const auto& table : tables) {
+    for (const int behavior : {0, 1, 2, 3, 4, 8, 10, 11}) {
+      Bytes section;
+      const Tokenizer t =
+          open_with(table.second, static_cast<std::uint8_t>(behavior), &section);
+      const std::string what = std::string(table.first) + ", behavior " + std::to_string(behavior);
+      for (const char* unit : {"a", "aaaaaaaaac", "\u00E9"})
+        check_growth(what + ", " + unit, 4096,
+                     [&](std::size_t n) { (void)ids_of(t, repeated(unit, n)); });
+    }
+  }
+  // all eight slots: each is passed once at each place, 248 steps behind another, walked twice
+  Bytes section;
+  const Tokenizer most = open_with(ring(8, false), 1, &section);
+  const std::size_t n = 6000;
+  const std::string text = repeated("a", n);
+  const std::uint64_t work = counted([&] { (void)ids_of(most, text); });
+  CHECK(work > 4 * 248 * n);  // the ring is a bad one
+  CHECK(work <= 2 * 9 * 248 * n + 64 * n);
 }
 
 TEST_CASE("bounds: a decomposition is no longer than the header's expansion says") {

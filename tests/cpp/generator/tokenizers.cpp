@@ -6,6 +6,7 @@
 #include "../model_numbers.h"
 #include "text/added.h"
 #include "text/chars.h"
+#include "text/pretokenizer.h"
 #include "trie.h"
 
 namespace generator {
@@ -398,7 +399,44 @@ void write_merges(Section* s, const std::vector<uint32_t>& bytes,
   }
 }
 
+// A table of states that is sound: any classes, any steps that its depths allow.
+Bytes any_pattern(Choices* c) {
+  const uint32_t states = c->between(1, 7), classes = c->between(1, 4), slots = c->below(4);
+  std::vector<uint32_t> marks(states);
+  uint32_t used = 0;
+  for (uint32_t state = 1; state < states; ++state)
+    marks[state] = used < slots && c->chance(50) ? pieces::kFirstSlot + used++
+                                                 : c->of({0u, 1u, 2u, 5u, 247u});
+  Bytes out;
+  const auto put_half = [&out](uint32_t value) {
+    out.push_back(static_cast<unsigned char>(value));
+    out.push_back(static_cast<unsigned char>(value >> 8));
+  };
+  const uint32_t runs = c->between(1, 3);
+  put_half(states);
+  put_half(classes | used << 8);
+  put_u32(&out, runs);
+  put_half(c->below(5) | 8 * c->below(2) | 16 * c->below(2) | c->below(classes) << 8);
+  put_half(0);
+  for (uint32_t i = 0; i < 128; ++i) out.push_back(static_cast<unsigned char>(c->below(classes)));
+  for (uint32_t i = 0; i < runs; ++i)
+    put_u32(&out, (i == 0 ? 0x80u : 0x100u * i + c->below(0x100)) << 8 | c->below(classes));
+  for (uint32_t state = 0; state < states; ++state)
+    for (uint32_t of = 0; of <= classes; ++of) {
+      const bool accepts = state != 0 && c->chance(40);
+      uint32_t to = state != 0 && of == classes ? 0 : c->below(states);
+      if (state != 0 && !accepts && marks[state] < pieces::kFirstSlot &&
+          marks[to] < pieces::kFirstSlot && marks[to] >= marks[state])
+        to = 0;
+      put_half(to | (accepts ? pieces::Pattern::kAccepts : 0));
+    }
+  for (const uint32_t mark : marks) out.push_back(static_cast<unsigned char>(mark));
+  pad(&out, 4);
+  return out;
+}
+
 uint32_t any_step(Choices* c) {
+  if (c->chance(20)) return pieces::kPatternStep;
   if (c->chance(70)) return c->between(1, 15);
   return 128 + 16 * c->below(6) + c->below(11);
 }
@@ -426,6 +464,14 @@ Section byte_bpe(Choices* c, ModelNumber model) {
   if (c->chance(20))
     s.pieces.push_back({"a", PieceType::normal, pieces::kWholeWord});  // as another
   write_merges(&s, bytes, merges);
+  const std::size_t behind = s.model_data.size();
+  for (const uint32_t step : s.steps) {
+    if (step != pieces::kPatternStep) continue;
+    const Bytes pattern = any_pattern(c);
+    s.model_data.insert(s.model_data.end(), pattern.begin(), pattern.end());
+    s.flags |= pieces::kPatterns;
+  }
+  s.word_chars = static_cast<uint32_t>(s.model_data.size() - behind);
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
