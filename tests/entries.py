@@ -70,6 +70,7 @@ CONVERTER = {
     "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "convert marian"),
     "llama2c-tokenizer": ("tests/python/test_llama2c.py", "convert llama2c"),
     "tiktoken": ("tests/python/test_tiktoken.py", "convert tekken"),
+    "patterns": ("tests/python/test_patterns.py", "convert directory"),
     "characters": ("tests/python/test_characters.py", "convert characters"),
     "fairseq": ("tests/python/test_fairseq_files.py", "convert fairseq"),
     "translator-tokenizer": ("tests/python/test_convert_translators.py", "convert directory"),

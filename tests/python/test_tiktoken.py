@@ -56,6 +56,21 @@ def test_words_as_the_algorithm_is_published(tmp_path):
         assert found == [1, *ids], text
 
 
+def test_a_pattern_of_its_own(tmp_path):
+    """What no match has is left out, as tiktoken does it."""
+    regex = r"[ab]+|[t-z]{1,2}+|e(?!r)"
+    model = made(tmp_path, tekken(lambda tree: tree["config"].update(pattern=regex)))
+    rng = random.Random(6)
+    texts = ["".join(rng.choice("aabtthee rn.") for _ in range(30)) for _ in range(100)]
+    done = told(program(), "tokenize", model, stdin="\n".join(texts) + "\n")
+    ranks = {token: rank for rank, token in enumerate(tekken_model.tokens(ROWS - 5))}
+    for text, block in zip(texts, done.rstrip("\n").split("\n\n"), strict=True):
+        found = [int(line.split("\t")[0]) for line in block.split("\n")]
+        words = re.findall(r"[ab]+|[t-z]{1,2}|e(?!r)", text)
+        ids = [5 + id_ for word in words for id_ in tekken_model.encode(word.encode(), ranks)]
+        assert found == [1, *ids], text
+
+
 def test_every_way_to_make_a_token_is_a_merge():
     ranks = {token: i for i, token in enumerate([b"a", b"b", b"ab", b"ba", b"aba"])}
     pairs = tiktoken.merges(ranks)
@@ -67,7 +82,8 @@ def _config(name: str, value):
 
 
 WRONG = {
-    "pattern": (_config("pattern", "a+"), "config.pattern: 'a\\+' is not built"),
+    "pattern": (_config("pattern", 7), "config.pattern: 7, expected a regular expression"),
+    "look-ahead": (_config("pattern", "a(?=bc)"), "config.pattern 'a.*look-ahead of anything but"),
     "size": (_config("default_vocab_size", 10**9), "expected default_num_special_tokens"),
     "special": (_config("default_num_special_tokens", -1), "expected default_num_special_tokens"),
     "few": (_config("default_vocab_size", 2000), "tokens, default_vocab_size is 2000"),

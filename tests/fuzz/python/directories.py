@@ -1035,6 +1035,44 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
     return Source(files, ("@m.bin", "--tokenizer", f"@{name}"))
 
 
+_PATTERN_PARTS = (
+    *r"\w \d \s \S \p{L} \p{Han} \P{Lu} . [a-c] [^a] [[:alpha:]] [a&&b] \b \B ^ $ \A \z".split(),
+    *r"* + ? *? ++ ?+ {2} {1,3} {0,99} {200} {1000}{1000} {2}+".split(),
+    *r"| | ( ) (?: (?i: (?= (?! (?<= (?>".split(),
+    *r"(?<n> \1 \k<n> \K \G \X \R \Z (?~a) (?(1)a) (?R) [ ] { } \ \x{110000} \ud800".split(),
+    *"- && é 中".split(),
+    *"a a a b 1 '".split(),
+    " ",
+)
+
+
+def make_patterns(rng: random.Random, words: Words) -> Source:
+    """A tokenizer.json with a Split of any pattern, or a tekken.json."""
+    some = rng.choices(_PATTERN_PARTS, k=rng.randrange(1, 30))
+    pattern = "".join(some) * (rng.choice((40, 400)) if rng.random() < 0.05 else 1)
+    if rng.random() < 0.3:
+        pattern = rng.choice((r"(?:%s)+", "(?i:%s)", "(?:%s|a)*?b", "(?=%s)a")) % pattern
+    if rng.random() < 0.3:
+        tokens = [base64.b64encode(bytes([i])).decode() for i in range(256)]
+        rows = [{"rank": i, "token_bytes": token} for i, token in enumerate(tokens)]
+        config = {"pattern": pattern, "default_num_special_tokens": 5, "default_vocab_size": 261}
+        tree: Any = {"config": config, "vocab": rows}
+        files = {"m.bin": _llama2c_of(400), "tekken.json": _json(tree)}
+        return Source(files, ("@m.bin", "--tokenizer", "@tekken.json"))
+    tree = tokenizer("bytelevel")
+    split: Any = {"type": "Split", "pattern": {"Regex": pattern}, "invert": rng.random() < 0.5}
+    split["behavior"] = rng.choice(("Isolated", "Removed", "MergedWithNext", "Contiguous", "x"))
+    if rng.random() < 0.2:
+        split = values.changed(rng, split, words)
+    steps = [split, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]
+    if rng.random() < 0.2:
+        steps.reverse()
+    tree["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    files = dict(model_of(_KINDS["bytelevel"], rows_of(tree)))
+    files["m/tokenizer.json"] = _json(tree)
+    return Source(files, ("@m",))
+
+
 def make_characters(rng: random.Random, words: Words) -> Source:
     """A table of characters in its three forms, or of bytes, beside a model of 400 rows."""
     given = {"m.bin": _llama2c_of(400)}

@@ -101,6 +101,7 @@ READERS = {
     ),
     "llama2c-tokenizer": ("sources/llama2c/tokenizer.py",),
     "tiktoken": ("tokenizers/tiktoken.py",),
+    "patterns": ("tokenizers/patterns/*.py", "tokenizers/pre_tokenizers.py"),
     "characters": ("tokenizers/characters.py", "checkpoints/pickles.py"),
     "fairseq": ("sources/fairseq/dictionary.py", "tokenizers/models/word_bpe.py"),
     "translator-tokenizer": (
@@ -165,6 +166,7 @@ _MAKERS = {
     "sentencepiece": directories.make_sentencepiece,
     "llama2c-tokenizer": directories.make_llama2c_tokenizer,
     "tiktoken": directories.make_tiktoken,
+    "patterns": directories.make_patterns,
     "characters": directories.make_characters,
     "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,

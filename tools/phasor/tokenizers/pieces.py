@@ -165,7 +165,7 @@ def build_bpe_section(
     pieces: list[str],
     merges: list,
     *,
-    pre: str = "default",
+    pre: str | Pre = "default",
     types: list[int] | None = None,
     nfc: bool | None = None,
     whole_words: bool | None = None,
@@ -177,17 +177,17 @@ def build_bpe_section(
     pieces: texts by id, in GPT-2's letters for bytes; merges: "left right" or pairs, earliest
     first; types: GGUF's token types (1 normal, 2 unknown, 3 control, 4 user defined, 5 unused):
     control and user-defined pieces are found in the text as they are, before the model sees it, and
-    control pieces decode to nothing. pre is tokenizer.ggml.pre, a key of PRE_TOKENIZERS; it also
-    says whether text is composed first (nfc) and whether a word that is a piece stays whole
-    (whole_words, tokenizer.json's ignore_merges), which may be given in its place. Raises
-    TokenizerError, naming the thing, for what is not known.
+    control pieces decode to nothing. pre is tokenizer.ggml.pre, a key of PRE_TOKENIZERS, or what
+    that has; it also says whether text is composed first (nfc) and whether a word that is a piece
+    stays whole (whole_words, tokenizer.json's ignore_merges), which may be given in its place.
+    Raises TokenizerError, naming the thing, for what is not known.
     """
-    if pre not in PRE_TOKENIZERS:
+    if isinstance(pre, str) and pre not in PRE_TOKENIZERS:
         raise TokenizerError(
             f"the pre-tokenizer {pre!r} is not supported; there are "
             f"{', '.join(sorted(PRE_TOKENIZERS))}"
         )
-    known = PRE_TOKENIZERS[pre]
+    known = PRE_TOKENIZERS[pre] if isinstance(pre, str) else pre
     kinds = [NORMAL] * len(pieces) if types is None else list(types)
     if len(kinds) != len(pieces):
         raise TokenizerError(f"there are {len(pieces)} pieces and {len(kinds)} types")

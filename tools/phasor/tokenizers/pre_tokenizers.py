@@ -1,6 +1,6 @@
-"""The pre-tokenizer of byte-level BPE: steps that cut a text into words. One is known by its
-structure and by its regular expressions, letter by letter; any other is refused with the expression
-in the message.
+"""The pre-tokenizer of byte-level BPE: steps that cut a text into words. Regular expressions of
+published tokenizers are known letter by letter, and the engine has code for them; any other becomes
+a table of states.
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ import numpy as np
 from phasor.errors import shown
 from phasor.tokenizers.classes import LETTER, NUMBER, SPACE, characters, class_runs, of_ranges
 from phasor.tokenizers.json_parts import fields, member, refuse, steps
+from phasor.tokenizers.patterns.scanner import FANCY, LONGEST, ONIGURUMA
+from phasor.tokenizers.patterns.table import (
+    BEHAVIORS,
+    BYTEWISE,
+    INVERTED,
+    Pattern,
+    compiled,
+    literal,
+    one_of,
+)
+from phasor.tokenizers.patterns.tree import PatternError
 
-LONGEST_REGEX = 4096  # characters; the longest that are known have a fifth of them
 (
     GPT2,
     NOTHING,
@@ -32,6 +42,7 @@ LONGEST_REGEX = 4096  # characters; the longest that are known have a fifth of t
     CL100K,
 ) = range(1, 16)
 MOST_STEPS = 9
+LONGEST_STRING = 512  # characters of a text that a Split looks for
 UPPER_BIT, LOWER_BIT, MARK_BIT, SIGN_BIT = (
     4,
     5,
@@ -101,9 +112,17 @@ BLOOM_REGEX = r" ?[^(\s|.,!?…。，、।۔،)]+"
 _OTHER_SPELLINGS = {r" ?[^(\s|[.,!?…。，、।۔،])]+": BLOOM_REGEX, "[0-9][0-9][0-9]": "[0-9]{3}"}
 
 
+PATTERN = 0xE0  # a step whose pattern the section has
+
+
 class Step(NamedTuple):
     code: int
     members: np.ndarray | None = None  # (0x110000) bool: the class of a run
+    pattern: bytes = b""
+
+
+class FancyRegex(str):
+    """The regular expression of a Split, as tiktoken and tekken.json write them."""
 
 
 _CATEGORIES = {
@@ -178,41 +197,100 @@ def _run(regex: str) -> Step | None:
     return None if form is None else Step(form, members)
 
 
-def _split(step: dict, before: list[Step]) -> Step:
+def _pattern(pattern: Pattern, behavior: str, inverted: bool, letters: str) -> Step:
+    """letters: the letters of bytes, behind ByteLevel."""
+    how = BEHAVIORS.index(behavior) | INVERTED * inverted | BYTEWISE * bool(letters)
+    return Step(PATTERN, None, (pattern.of_bytes(letters) if letters else pattern).bytes(how))
+
+
+def _split(step: dict, before: list[Step], letters: str) -> Step:
     fields(step, "pre_tokenizer", ("pattern", "behavior", "invert"))
     pattern, behavior = (member(step, field, "pre_tokenizer") for field in ("pattern", "behavior"))
-    regex = pattern.get("Regex")
-    if len(pattern) != 1 or not isinstance(regex, str):
+    kind, text = next(iter(pattern.items()), ("", None))
+    if len(pattern) != 1 or kind not in ("Regex", "String") or not isinstance(text, str):
         refuse(f"pre_tokenizer Split at {shown(pattern)}")
-    if len(regex) > LONGEST_REGEX:
-        refuse(f"pre_tokenizer Split with a regular expression of {len(regex)} characters")
+    inverted = bool(step.get("invert", False))
+    if behavior.lower() not in BEHAVIORS:
+        refuse(f"pre_tokenizer Split with behavior {behavior}")
+    if kind == "String":
+        if not text or len(text) > LONGEST_STRING:
+            refuse(f"pre_tokenizer Split at a text of {len(text)} characters")
+        return _pattern(literal(text), behavior.lower(), inverted, letters)
+    if len(text) > LONGEST:
+        refuse(f"pre_tokenizer Split with a regular expression of {len(text)} characters")
+    known = _known(text, (behavior.lower(), inverted), before, bool(letters))
+    if known is not None:
+        return known
+    fancy = isinstance(text, FancyRegex)
+    try:
+        found = compiled(text, FANCY if fancy else ONIGURUMA)
+    except PatternError as error:
+        where = "config.pattern" if fancy else "pre_tokenizer Split with the regular expression"
+        raise PatternError(f"{where} {shown(text)}: {error}") from error
+    return _pattern(found, behavior.lower(), inverted, letters)
+
+
+def _known(regex: str, matches: tuple, before: list[Step], of_letters: bool) -> Step | None:
+    """The step that the engine has for a regular expression; None: it has none."""
     spelled = regex.replace("\r", "\\r").replace("\n", "\\n")
     spelled = _OTHER_SPELLINGS.get(spelled, spelled)
     code = NAMED.get(spelled)
     found = Step(code) if code is not None else _run(spelled)
-    if found is None:
-        refuse(f"pre_tokenizer Split with the regular expression {regex}")
-    matches = (behavior.lower(), bool(step.get("invert", False)))
     everything = code is not None and code not in (DEEPSEEK3, LINE_END)
-    if matches not in {("isolated", False), ("isolated", True)} and not (
-        everything and matches == ("removed", True)
+    if found is None or (
+        matches not in {("isolated", False), ("isolated", True)}
+        and not (everything and matches == ("removed", True))
     ):
-        refuse(
-            f"pre_tokenizer Split with behavior {behavior}, invert {step.get('invert')}, regular "
-            f"expression {regex}"
-        )
+        return None
     lines = Step(ONE, of_ranges([(10, 10), (13, 13)]))
     if code == LINE_END and not any(
         s.code == lines.code and np.array_equal(s.members, lines.members) for s in before
     ):
-        refuse(
-            f"pre_tokenizer Split with the regular expression {regex} where lines were not split "
-            "before"
-        )  # $ is also before a line's end
+        return None  # $ is also before a line's end
+    if of_letters and (found.members is None or found.members[128:].any()):
+        return None
     return found
 
 
-def steps_of(spec: dict) -> tuple[list[Step], bool]:
+_WHITESPACE_REGEX = r"\w+|[^\w\s]+"
+
+
+def _of_type(step: dict, letters: str) -> list[Step]:
+    """The steps of a pre-tokenizer beside ByteLevel, Digits and Split."""
+    kind = step["type"]
+    given = {"Punctuation": ("behavior",), "CharDelimiterSplit": ("delimiter",)}
+    given["FixedLength"] = ("length",)
+    fields(step, "pre_tokenizer", given.get(kind, ()))
+    signs, spaces = characters("punctuation"), characters("space")
+    if kind == "Punctuation":
+        behavior = member(step, "behavior", "pre_tokenizer").lower()
+        if behavior not in BEHAVIORS:
+            refuse(f"pre_tokenizer Punctuation with behavior {behavior}")
+        if behavior in ("isolated", "contiguous") and not letters:
+            return [Step(ONE if behavior == "isolated" else RUN, signs)]
+        return [_pattern(one_of(signs), behavior, False, letters)]
+    if kind == "Whitespace":
+        return [_pattern(compiled(_WHITESPACE_REGEX, FANCY), "removed", True, letters)]
+    if kind == "WhitespaceSplit":
+        return [_pattern(one_of(spaces), "removed", False, letters)]
+    if kind == "BertPreTokenizer":
+        first = _pattern(one_of(spaces), "removed", False, letters)
+        return [first, _pattern(one_of(signs), "isolated", False, letters)]
+    if kind == "CharDelimiterSplit":
+        delimiter = member(step, "delimiter", "pre_tokenizer")
+        if len(delimiter) != 1:
+            refuse(f"pre_tokenizer CharDelimiterSplit at {shown(delimiter)}")
+        return [_pattern(literal(delimiter), "removed", False, letters)]
+    if kind == "FixedLength":
+        length = member(step, "length", "pre_tokenizer")
+        if not 1 <= length <= LONGEST_STRING:
+            refuse(f"pre_tokenizer FixedLength of {length} characters")
+        every = np.ones(0x110000, dtype=bool)
+        return [_pattern(one_of(every, length), "isolated", False, letters)]
+    return refuse(f"pre_tokenizer {kind} with BPE")
+
+
+def steps_of(spec: dict, letters: str) -> tuple[list[Step], bool]:
     """(steps, whether a space goes before the text) of the pre-tokenizer: what comes before
     ByteLevel sees the text, what comes behind it GPT-2's letters for bytes."""
     found: list[Step] = []
@@ -235,22 +313,10 @@ def steps_of(spec: dict) -> tuple[list[Step], bool]:
                 if level is None
                 else Step(BYTE_DIGIT if single else BYTE_DIGITS)
             )
-        elif kind == "Punctuation" and level is None:
-            behavior = member(
-                fields(step, "pre_tokenizer", ("behavior",)), "behavior", "pre_tokenizer"
-            ).lower()
-            if behavior not in ("isolated", "contiguous"):
-                refuse(f"pre_tokenizer Punctuation with behavior {behavior}")
-            found.append(Step(ONE if behavior == "isolated" else RUN, characters("punctuation")))
         elif kind == "Split":
-            found.append(_split(step, found))
-            if level is not None and (found[-1].members is None or found[-1].members[128:].any()):
-                refuse(
-                    f"pre_tokenizer Split with the regular expression {step['pattern']['Regex']} "
-                    "behind ByteLevel"
-                )
+            found.append(_split(step, found, "" if level is None else letters))
         else:
-            refuse(f"pre_tokenizer {kind} with BPE")
+            found += _of_type(step, "" if level is None else letters)
     if level is None:
         refuse("byte-level BPE without the pre_tokenizer ByteLevel")
     if len(found) > MOST_STEPS:

@@ -17,8 +17,8 @@ from typing import Any, Iterable, NamedTuple
 from phasor.errors import shown
 from phasor.files import parse_object
 from phasor.tokenizers.models.byte_bpe import ALPHABET
-from phasor.tokenizers.pieces import build_bpe_section
-from phasor.tokenizers.pre_tokenizers import TEKKEN_REGEX
+from phasor.tokenizers.pieces import Pre, build_bpe_section, byte_level
+from phasor.tokenizers.pre_tokenizers import FancyRegex
 from phasor.tokenizers.section import CONTROL, NORMAL, TokenizerError
 from phasor.values import is_whole
 
@@ -83,7 +83,9 @@ def merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:
     return [(_letters(left), _letters(right)) for *_, left, right in sorted(found)]
 
 
-def _section(tokens: list[bytes | None], special: dict[str, int], first: int, pre: str) -> bytes:
+def _section(
+    tokens: list[bytes | None], special: dict[str, int], first: int, pre: str | Pre
+) -> bytes:
     """first: the id of the token of rank 0; None: a rank that no token has."""
     ranks = {token: rank for rank, token in enumerate(tokens) if token is not None}
     if len(ranks) + tokens.count(None) != len(tokens):
@@ -151,8 +153,9 @@ def from_tekken(data: bytes) -> bytes:
     config, vocab = tree.get("config"), tree.get("vocab")
     if not isinstance(config, dict) or not isinstance(vocab, list) or len(vocab) > _MOST:
         raise TokenizerError("expected a config and a vocab")
-    if config.get("pattern") != TEKKEN_REGEX:
-        raise TokenizerError(f"config.pattern: {shown(config.get('pattern'))} is not built")
+    pattern = config.get("pattern")
+    if not isinstance(pattern, str):
+        raise TokenizerError(f"config.pattern: {shown(pattern)}, expected a regular expression")
     first, size = (config.get(n) for n in ("default_num_special_tokens", "default_vocab_size"))
     if not is_whole(first, 0, 1 << 16) or not is_whole(size, first + 256, _MOST):
         raise TokenizerError("config: expected default_num_special_tokens, default_vocab_size")
@@ -171,4 +174,7 @@ def from_tekken(data: bytes) -> bytes:
             raise TokenizerError("special_tokens: a text is there twice")
     if len(special) > first:
         raise TokenizerError(f"special_tokens: expected at most {first} texts")
-    return _section(tokens, special, first, "tekken")
+    split = {"type": "Split", "pattern": {"Regex": FancyRegex(pattern)}}
+    split |= {"behavior": "Removed", "invert": True}  # what no match has is no token
+    pre = Pre([split, byte_level(False)], whole_words=True)
+    return _section(tokens, special, first, pre)

@@ -14,7 +14,7 @@ from phasor.tokenizers.pre_tokenizers import classes_of, steps_of
 from phasor.tokenizers.section import LONGEST_PIECE, NO_ID, TokenizerError, check_alike
 from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 
-ADD_PREFIX, WHOLE_WORDS, COMPOSE = 1, 2, 4  # flags
+ADD_PREFIX, WHOLE_WORDS, COMPOSE, PATTERNS = 1, 2, 4, 32768  # flags
 WHOLE = 4  # mark of a piece: a word that is this piece is it
 
 
@@ -36,6 +36,7 @@ def _alphabet() -> dict[str, int]:
 
 
 ALPHABET = _alphabet()
+_LETTERS = "".join(sorted(ALPHABET, key=ALPHABET.__getitem__))
 
 
 def _as_bytes(piece: str) -> bytes:
@@ -75,7 +76,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")
     )
     section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
-    found, prefix = steps_of(spec)
+    found, prefix = steps_of(spec, _LETTERS)
     normalizers = types_of(spec, "normalizer", "normalizers")
     if normalizers not in ([], ["NFC"]):
         named = normalizers[0] if len(normalizers) == 1 else normalizers
@@ -97,6 +98,10 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
         section.longest_rule = 8
     codes, section.runs = classes_of(found, vocabulary.word_class())
     section.rule, section.more_steps = codes[0], codes[1:]
+    if patterns := b"".join(step.pattern for step in found):
+        section.flags |= PATTERNS
+        section.model_data += patterns
+        section.word_chars = len(patterns)
     section.added = vocabulary.rows(_composed if composes else str)
 
     def marks(piece: str) -> int:

@@ -1,0 +1,1 @@
+"""Regular expressions of tokenizers, compiled offline to tables that the engine checks and runs."""
