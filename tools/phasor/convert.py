@@ -25,6 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any, Sequence
 
+import phasor.threads  # noqa: F401  before NumPy
 from phasor import int8_inputs, tensor_report
 from phasor import vectors as V
 from phasor.arguments import Parser

@@ -8,6 +8,8 @@ import math
 import struct
 from typing import Callable, NamedTuple, Sequence, Union
 
+import phasor.threads  # noqa: F401  before NumPy
+
 import numpy as np
 
 from phasor.format import descriptor as D
