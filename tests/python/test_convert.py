@@ -2,6 +2,7 @@
 or not at all."""
 
 import json
+import re
 import struct
 import sys
 import time
@@ -265,7 +266,20 @@ def test_advice_is_bounded(golden, tmp_path, capsys):
     assert run(path, tmp_path / "m.phasor") == 1
     assert time.process_time() - before < 6
     lines = errors(capsys).splitlines()
-    assert len(lines) == 21 and lines[-1].endswith(" more (--report FILE lists all)")
+    assert len(lines) == 21 and re.fullmatch(r"convert: and \d+ more", lines[-1])
+
+
+def test_a_long_list_is_cut_and_the_report_has_all_of_it(golden, tmp_path, capsys):
+    arrays, save = golden
+    more = [f"more{i}.weight" for i in range(33)]
+    arrays.update((name, np.zeros(1, np.float32)) for name in more)
+    path, report = save(), tmp_path / "all.tsv"
+    assert run(path, tmp_path / "m.phasor") == 1
+    lines = errors(capsys).splitlines()
+    assert len(lines) == 21 and lines[-1] == "convert: and 13 more (--report FILE lists all)"
+    assert run(path, tmp_path / "m.phasor", "--report", report) == 1
+    listed = [line.split("\t") for line in report.read_text(encoding="utf-8").splitlines()]
+    assert [row[0] for row in listed if row[-1] == "NO USE in this model"] == more
 
 
 def test_a_bias_that_one_layer_lacks_is_missing(golden, tmp_path, capsys):

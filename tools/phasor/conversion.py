@@ -75,7 +75,8 @@ def convert(
     """
     problems = model.problems()
     if problems:
-        raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
+        lines = [f"{model.checkpoint.path}: {line}" for line in problems]
+        raise Problems(lines, "--report FILE")  # which is written by now
     check_growth(model)
     if expect is not None:
         expected_outputs.put_vectors(expect, model)

@@ -16,13 +16,13 @@ _MOST_PROBLEMS = 20
 
 
 class Problems(PhasorError):
-    """Several faults, a line each."""
+    """Several faults, a line each. where: what lists those that are not shown."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], where: str = "") -> None:
         more = len(lines) - _MOST_PROBLEMS
         self.lines = [
             *lines[:_MOST_PROBLEMS],
-            *([f"and {more} more (--report FILE lists all)"] if more > 0 else []),
+            *([f"and {more} more" + f" ({where} lists all)" * bool(where)] if more > 0 else []),
         ]
         super().__init__("\n".join(self.lines))
 
