@@ -113,7 +113,11 @@ READERS = {
     ),
     "description": (
         "sources/state_dict/description.py",
+        "sources/state_dict/keys.py",
         "sources/state_dict/model.py",
+        "sources/state_dict/outputs.py",
+        "sources/state_dict/tensors.py",
+        "sources/state_dict/vectors.py",
         "families/names.py",
         "files.py",
     ),

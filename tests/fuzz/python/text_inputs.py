@@ -44,6 +44,19 @@ _LINES = (
     ),
     *('[checkpoint]\nkey = "model"', '[checkpoint]\nignore = ["*"]', '[rename]\nencoder = "e"'),
     *("[source]", "[[source]]", "[target.end]", 'tokenizer = "words.txt"', "mask = 4", "end = []"),
+    *('pooling = "mean"', 'labels = ["a", "b"]', 'input = "vectors"', "window = 3", "sets = 1"),
+    *("[[encoder.except]]\nlayers = [0]\nwindow = 3", "[[decoder.except]]\nevery = 2\ncap = 1.0"),
+    *("[generation]\nbeams = 4", 'preset = "nanogpt"', "transposed = true", 'norm_place = "both"'),
+    *('qkv_order = "vkq"\nqkv_by_head = true', '[rename]\n"*.0.*" = "*.1.*"', "cross_heads = 1"),
+    *(
+        '[names]\nsource.class_token = "encoder.norm.weight"',
+        '[names]\nsource.projection = "output.weight"',
+        '[names]\nclassifier = "output.weight"',
+        '[names]\nencoder.ffn_in = ["encoder.layers.{layer}.linear1.weight", "b.{head}"]',
+        '[names]\nencoder.q = { tensor = "x.{layer}", transposed = true, factor = 2, offset = 1 }',
+        '[names]\nencoder.attention_norm_bias = "encoder.norm.bias"',
+        '[names]\nsource.embedding = "src_embedding.{layer}.{head}"',
+    ),
     *('tokenizer = "/etc/passwd"', 'tokenizer = "../../words.txt"', 'tokenizer = "none"'),
 )
 _VALUES = (

@@ -50,6 +50,11 @@ def _key(name: str, row: dict[str, Any]) -> str:
         arguments.append(_words(row["values"]))
     if "field" in row:
         arguments.append(f"field={_literal(row['field'])}")
+    if "when" in row:
+        when = row["when"]
+        arguments.append(f"of={_literal(when.get('key') or when['part'])}")
+        if "values" in when:
+            arguments.append(f"among={_tuple([_literal(value) for value in when['values']])}")
     if row["type"] in ("texts", "ids", "numbers"):
         arguments.append(f"items={_literal(row['type'])}")
     return _call(f"{_literal(name)}: Key", arguments)
@@ -84,6 +89,9 @@ class Key(NamedTuple):
     values: dict[str, Any] = {}  # what a text may be, and what it is in the descriptor
     field: str = ""  # of the descriptor, that has the value as it is
     items: str = ""  # of a list: texts, ids, numbers
+    # What it speaks of: the key that has one of these values then, or without values a part.
+    of: str = ""
+    among: tuple = ()
 
 
 class Known(NamedTuple):

@@ -7,6 +7,8 @@ from phasor.errors import PhasorError, printable
 from phasor.families import nearest
 from phasor.families.model import Model
 from phasor.files import fits
+from phasor.sources.state_dict.description import KEYS
+from phasor.sources.state_dict.keys import Key
 from phasor.sources.state_dict.tensors import PARTS, Tensors
 
 _MOST_NAMES = 4  # in a message
@@ -18,8 +20,34 @@ def check(tensors: Tensors, model: Model) -> None:
     the description ignores."""
     used = {part.name for parts in model.parts.values() for part in parts} | set(model.used)
     used |= {name for _, name, _ in tensors.doubles}
+    _check_keys(tensors)
     _check_names(tensors, model, used)
     _check_ignored(tensors, model, used)
+
+
+def _check_keys(tensors: Tensors) -> None:
+    """PhasorError for a key that speaks of what no stack of the model has."""
+    d = tensors.description
+    for where, keys in d.given.items():
+        stacks = [where] if where else list(d.stacks)
+        for key in sorted(keys):
+            row = KEYS[key]
+            if row.of and not any(_speaks(tensors, row, stack) for stack in stacks):
+                asks = ", ".join(f'"{v}"' for v in row.among if v is not True) or "true"
+                what = f"{row.of} = {asks}" if row.among else f"names.{row.of}"
+                raise PhasorError(
+                    f"{d.path}: {where}{'.' * bool(where)}{key}: the model that is described has no"
+                    f" use for it: it speaks of {what}"
+                )
+
+
+def _speaks(tensors: Tensors, row: Key, stack: str) -> bool:
+    if row.among:
+        d = tensors.description
+        tables = [d.stacks[stack], *d.exceptions.get(stack, ())]
+        return any(table.get(row.of) in row.among for table in tables)
+    side = {"encoder": "source", "decoder": "target"}[stack]
+    return not {row.of, f"{stack}.{row.of}", f"{side}.{row.of}"}.isdisjoint(tensors.names)
 
 
 def _check_names(tensors: Tensors, model: Model, used: set[str | None]) -> None:

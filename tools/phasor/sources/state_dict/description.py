@@ -105,6 +105,8 @@ class Description:
     generation: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Named] = field(default_factory=dict)
     implied: dict[str, Named] = field(default_factory=dict)  # of the preset's file
+    # What stands in it, and not in its preset: keys of all stacks ("") and of each.
+    given: dict[str, set[str]] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
     key: str | None = None
     ignore: list[str] = field(default_factory=list)
@@ -389,7 +391,7 @@ def _merged(base: dict, over: dict) -> dict:
 
 def parse_description(content: dict, path: Path = Path("description")) -> Description:
     """The same from a dictionary, as a TOML reader gives it."""
-    content, implied = _with_preset(dict(content))
+    said, (content, implied) = content, _with_preset(dict(content))
     tables = {name: _table(content, name) for name in _TABLES}
     given = _keys("", content, KEYS)
     model = {key: given.get(key, row.default) for key, row in K.MODEL.items()}
@@ -398,6 +400,9 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
             found = "missing" if model[key] is None else shown(model[key])
             raise PhasorError(f"{key}: {found}, expected one of {', '.join(known)}")
     out = Description(path, model, {}, {}, rename=_texts("rename", tables["rename"]))
+    own = {name: said.get(name, {}) for name in ("encoder", "decoder")}
+    out.given = {name: table.keys() & K.STACK.keys() for name, table in own.items()}
+    out.given[""] = said.keys() & KEYS.keys()
     _read_stacks(out, {k: v for k, v in given.items() if k in K.STACK}, tables)
     if tables["generation"] and out.stack == D.ENCODER:
         raise PhasorError("generation: an encoder generates nothing")

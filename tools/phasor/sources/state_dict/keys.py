@@ -16,6 +16,9 @@ class Key(NamedTuple):
     values: dict[str, Any] = {}  # what a text may be, and what it is in the descriptor
     field: str = ""  # of the descriptor, that has the value as it is
     items: str = ""  # of a list: texts, ids, numbers
+    # What it speaks of: the key that has one of these values then, or without values a part.
+    of: str = ""
+    among: tuple = ()
 
 
 class Known(NamedTuple):
@@ -83,7 +86,7 @@ MODEL: dict[str, Key] = {
         },
         field="output.head_activation",
     ),
-    "head_norm_eps": Key((float,)),
+    "head_norm_eps": Key((float,), of="head_norm"),
     "prompts": Key((dict,), {}),
     "query_length": Key((int,), 0, field="output.query_length"),
     "document_length": Key((int,), 0, field="output.document_length"),
@@ -119,9 +122,13 @@ STACK: dict[str, Key] = {
     ),
     "residual_scale": Key((float,), 1.0, field="kinds.residual_scale"),
     "final_norm": Key((bool, str), values={"layer": D.LAYER_NORM, "rms": D.RMS_NORM}),
-    "final_norm_eps": Key((float,)),
-    "embedding_norm": Key((str,), values={"layer": D.LAYER_NORM, "rms": D.RMS_NORM}),
-    "embedding_norm_eps": Key((float,)),
+    "final_norm_eps": Key((float,), of="final_norm", among=(True, "layer", "rms")),
+    "embedding_norm": Key(
+        (str,),
+        values={"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
+        of="embedding_norm",
+    ),
+    "embedding_norm_eps": Key((float,), of="embedding_norm"),
     "embedding_norm_place": Key(
         (str,),
         "after-positions",
@@ -145,7 +152,7 @@ STACK: dict[str, Key] = {
     "cross_score_scale": Key((float, str)),
     "cap": Key((float,), 0.0, field="kinds.cap"),
     "qkv_clip": Key((float,), 0.0, field="kinds.qkv_clip"),
-    "qk_norm": Key((str,), values={"layer": D.LAYER_NORM, "rms": D.RMS_NORM}),
+    "qk_norm": Key((str,), values={"layer": D.LAYER_NORM, "rms": D.RMS_NORM}, of="q_norm"),
     "qk_norm_over": Key(
         (str,),
         "head",
@@ -160,8 +167,8 @@ STACK: dict[str, Key] = {
     ),
     "window": Key((int,), 0, field="kinds.window"),
     "causal": Key((bool,), False, field="kinds.causal"),
-    "qkv_order": Key((str,), "qkv"),
-    "qkv_by_head": Key((bool,), False),
+    "qkv_order": Key((str,), "qkv", of="qkv"),
+    "qkv_by_head": Key((bool,), False, of="qkv"),
     "transposed": Key((bool,), False),
     "position": Key(
         (str,),
@@ -172,12 +179,33 @@ STACK: dict[str, Key] = {
             "sinusoidal-halves": D.HALVES,
         },
     ),
-    "position_base": Key((float,), 10000.0),
-    "position_rates": Key((str,), "paper", values={"paper": 0, "tensor2tensor": 1}),
-    "position_offset": Key((int,), 0),
+    "position_base": Key(
+        (float,),
+        10000.0,
+        of="position",
+        among=("sinusoidal", "sinusoidal-halves"),
+    ),
+    "position_rates": Key(
+        (str,),
+        "paper",
+        values={"paper": 0, "tensor2tensor": 1},
+        of="position",
+        among=("sinusoidal", "sinusoidal-halves"),
+    ),
+    "position_offset": Key(
+        (int,),
+        0,
+        of="position",
+        among=("learned", "sinusoidal", "sinusoidal-halves"),
+    ),
     "max_positions": Key((int,), 0),
     "embedding_scale": Key((float, str)),
-    "projection_place": Key((str,), "last", values={"last": 0, "before-positions": 1}),
+    "projection_place": Key(
+        (str,),
+        "last",
+        values={"last": 0, "before-positions": 1},
+        of="projection",
+    ),
     "attention_position": Key(
         (str,),
         "none",
@@ -194,17 +222,33 @@ STACK: dict[str, Key] = {
             "disentangled": D.DISENTANGLED,
         },
     ),
-    "relative_order": Key((str,), "key-query", values={"key-query": 0, "query-key": 1}),
-    "relative_values": Key((bool,), True),
-    "max_distance": Key((int,), 0),
-    "num_buckets": Key((int,), 0),
-    "two_sided": Key((bool,)),
-    "alibi_slopes": Key((list,), [], items="numbers"),
-    "rotary_width": Key((int,), 0),
-    "rotary_base": Key((float,), 10000.0),
+    "relative_order": Key(
+        (str,),
+        "key-query",
+        values={"key-query": 0, "query-key": 1},
+        of="attention_position",
+        among=("relative_key", "relative_key_query", "three-way", "clipped", "disentangled"),
+    ),
+    "relative_values": Key((bool,), True, of="attention_position", among=("clipped",)),
+    "max_distance": Key(
+        (int,),
+        0,
+        of="attention_position",
+        among=("t5", "relative_key", "relative_key_query", "three-way", "clipped", "disentangled"),
+    ),
+    "num_buckets": Key((int,), 0, of="attention_position", among=("t5",)),
+    "two_sided": Key((bool,), of="attention_position", among=("t5",)),
+    "alibi_slopes": Key((list,), [], of="attention_position", among=("alibi",), items="numbers"),
+    "rotary_width": Key((int,), 0, of="attention_position", among=("rotary", "rotary-halves")),
+    "rotary_base": Key(
+        (float,),
+        10000.0,
+        of="attention_position",
+        among=("rotary", "rotary-halves"),
+    ),
     "rotary_scaling": Key((dict,), {}),
-    "rotary_trained": Key((int,), 0),
-    "rotary_context": Key((int,), 0),
+    "rotary_trained": Key((int,), 0, of="attention_position", among=("rotary", "rotary-halves")),
+    "rotary_context": Key((int,), 0, of="attention_position", among=("rotary", "rotary-halves")),
     "layers": Key((int,), 0),
     "sets": Key((int,), 0),
     "hidden": Key((int,), 0),
