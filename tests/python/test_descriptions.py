@@ -333,6 +333,8 @@ def test_the_same_model_stored_otherwise(tmp_path, capsys, how):
         ("", "[[encoder.except]]\nevery = 1\nwidth = 8\n", "encoder.except.width: no key is ca"),
         ("", "[generation]\nbeams = 4\n", "generation: an encoder generates nothing"),
         ('labels = ["a"]\n', "", "labels: the model gives no classes: names.classifier is their"),
+        ("output_scale = 2\n", "", "output_scale: the model gives no logits"),
+        ('output = "classes"\n', "[names]\noutput = \"x\"\n", "missing: x (classifier)"),
         ("rotary_base = 500\n", "", "rotary_base: the model that is described has no"),
         ("num_buckets = 8\n", "", 'it speaks of attention_position = "t5"'),
         ('qk_norm = "rms"\n', "", "qk_norm: the model that is described has no us"),

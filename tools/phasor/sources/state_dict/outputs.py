@@ -40,7 +40,7 @@ class Outputs(Vectors):
                     f"{self.description.path}: names: an encoder that gives hidden states has no"
                     ' head, head_norm and output_bias; say output = "source-embedding" for logits'
                 )
-            return {**out, "output": D.HIDDEN}
+            out["output"] = D.HIDDEN
         else:
             scales = {"one": 1.0, "inverse_sqrt_width": width**-0.5}
             out.update(
@@ -49,6 +49,8 @@ class Outputs(Vectors):
                 scale=scale_of("output_scale", model["output_scale"], scales),
                 bias=int(self.output_bias()),
             )
+        if model["output_scale"] != "one" and out.get("output") != D.LOGITS:
+            raise PhasorError(f"{self.description.path}: output_scale: the model gives no logits")
         prompts = model["prompts"].items()
         ends = {D.RECORD_END, D.UNIT_END}
         if any(not isinstance(text, str) or ends & {*name, *text} for name, text in prompts):
