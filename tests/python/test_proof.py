@@ -75,6 +75,25 @@ def test_a_tensor_is_read_once_for_all_inputs_and_types(name):
     assert max(file.reads.values()) <= layers + 1
 
 
+class Odd(Counted):
+    """A file whose tensors begin at an odd byte, as those of a mapped checkpoint may."""
+
+    def narrow(self, key: int) -> Narrow:
+        values, scales = super().narrow(key)
+        moved = np.empty(values.nbytes + 1, np.uint8)[1:].view(values.dtype).reshape(values.shape)
+        moved[...] = values
+        assert values.itemsize == 1 or not moved.flags.aligned
+        return Narrow(moved, scales)
+
+
+@pytest.mark.parametrize("name", ["tiny-lm-f32", "tiny-gptj-q8r", "tiny-bert-q4"])
+def test_where_a_tensor_lies_changes_no_vector(name):
+    """NumPy sums numbers that are not aligned in another order."""
+    file = PhasorFile(GOLDEN / "models" / f"{name}.phasor")
+    inputs = V.choose_inputs(file.descriptor)
+    assert V.build(Odd(file), inputs) == V.build(file, inputs)
+
+
 # ---- The choice
 
 

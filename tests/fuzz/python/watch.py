@@ -38,7 +38,7 @@ _ENGINES_OWN = "is not finite ("
 # Sections that the reader in Python does not look into.
 _ENGINES_SECTIONS = ("test vectors: ", "tokenizer (", "chat program: ")
 # Faults of several tensors have a line each.
-_SEVERAL = ("missing: ", "misshapen: ", "left over: ", "more (--report FILE lists all)")
+_SEVERAL = ("missing: ", "misshapen: ", "left over: ", "convert: and ")
 # What is said of a template that is left out, before the result.
 _NOTE = ": the model is converted without a chat program"
 

@@ -114,7 +114,9 @@ class Weights:
         step = max(1, _BLOCK // values.shape[1])
         for first in range(0, len(values), step):
             rows = slice(first, first + step)
-            np.matmul(x, values[rows].astype(self.dtype, copy=False).T, out=out[:, rows])
+            # A mapped file's numbers may lie at any byte, where NumPy sums in another order.
+            block = np.require(values[rows], self.dtype, ["ALIGNED", "C_CONTIGUOUS"])
+            out[:, rows] = x @ block.T
         return out if scales is None else out * scales.reshape(-1).astype(self.dtype)
 
     def rows_at(self, stack: int, weights: int, role: int, ids: Array) -> Array:
