@@ -791,7 +791,8 @@ def test_no_two_files_of_a_command_are_one_where_it_writes(command, tmp_path):
     np.save(here, np.ones((1, 4), np.float32))
     kept = here.read_bytes()
     files = re.findall(r"^  (--[a-z-]+) FILE", good(command, "--help"), re.M)
-    assert len(files) == {"run": 8, "embed": 3, "chat": 0, "quantize": 1}.get(command, 3)
+    count = {"run": 8, "embed": 4, "classify": 4, "chat": 0, "quantize": 1}
+    assert len(files) == count.get(command, 3)
     for one, other in itertools.combinations(files, 2):
         if not {one, other} <= READ:
             words = [command, LANGUAGE, one, here, other, here]
