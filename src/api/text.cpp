@@ -184,7 +184,8 @@ phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor
   Stream stream;
   required(model, text, bytes);
   if (tokenizer_of(*model, side) == nullptr || !stream.open(text)) return PHASOR_BAD_INPUT;
-  const size_t needed = token_decode_end(&stream.decoder, out, capacity);
+  const size_t needed =
+      token_decode_end(*tokenizer_of(*model, side), &stream.decoder, out, capacity);
   stream.close(text);
   return answer(needed, capacity, bytes);
 }

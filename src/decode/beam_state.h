@@ -54,7 +54,7 @@ struct GroupState {
 };
 
 // More than a beam and a candidate have anywhere: they have pointers.
-constexpr uint32_t kTextBytes = 40;
+constexpr uint32_t kTextBytes = 48;
 
 // What kPartBeams holds. First what the searches have together: items of a step (searches, beams)
 // and states (searches). Then of each its beams, candidates and finished outputs (beams each), and

@@ -50,7 +50,8 @@ StreamEnd TextStream::add(uint32_t id) noexcept {
 
 StreamEnd TextStream::end() noexcept {
   if (!wanted()) return StreamEnd::none;
-  const size_t bytes = token_decode_end(&state_.decoder, piece(), capacity());
+  const size_t bytes =
+      token_decode_end(*s_.model->tokenizer(kDecoder), &state_.decoder, piece(), capacity());
   const StreamEnd now = feed(piece(), static_cast<uint32_t>(bytes));
   if (now != StreamEnd::none) return now;
   return give(nullptr, 0, state_.held.bytes);
@@ -82,7 +83,7 @@ bool TextStream::is_sound(const State& state) const noexcept {
   bool known = held.bytes == 0;
   for (uint32_t i = 0; i < o_.stop_count && !known; ++i)
     known = held.string == o_.stop[i] && held.bytes < length_of(o_.stop[i]);
-  return known && whole == 0 && d.pending_bytes <= 3 && d.past_start <= 1 && d.prefix_seen <= 2 &&
+  return known && whole == 0 && d.pending_bytes <= 3 && d.past_start <= 3 && d.prefix_seen <= 2 &&
          d.any_text <= 1;
 }
 

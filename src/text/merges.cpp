@@ -64,7 +64,8 @@ const char* check_merges(const Tokenizer& t) {
     const uint32_t result = merges.result(rank);
     if (result >= t.pieces) return "the result of a merge is out of range";
     // which bounds the symbols that merging makes
-    if (row(t, result).length() != row(t, left).length() + row(t, right).length())
+    const uint32_t prefix = t.model->word_limit ? t.prefix_bytes : 0;
+    if (row(t, result).length() + prefix != row(t, left).length() + row(t, right).length())
       return "a merge does not give what it merges";
     if (i > 0 && merges.reaches(i - 1, left, right)) return "the merges are not in order";
   }
@@ -86,7 +87,9 @@ Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit)
 
 void Word::look(uint32_t at) {
   const uint32_t next = at + length[at];
-  rank[at] = next < n ? Merges{t}.find(id[at], id[next]) : kNoToken;
+  // a prefix that the right part loses may make long symbols of short pieces
+  const bool pairs = next < n && uint32_t{length[at]} + length[next] <= 0xFFFF;
+  rank[at] = pairs ? Merges{t}.find(id[at], id[next]) : kNoToken;
 }
 
 void Word::merge(uint32_t left, uint32_t right) {

@@ -4,16 +4,15 @@
 // arithmetic and with the ties of the package, in double; of BPE what merging its characters
 // leaves. Includes the tokenizer's own headers only; never allocates.
 #include "chars.h"
-#include "clusters.h"
+#include "cluster_map.h"
 #include "merges.h"
 #include "normalizer.h"
 #include "package.h"
-#include "viterbi.h"
+#include "unigram_words.h"
 
 namespace phasor::pieces {
 namespace {
 
-constexpr uint32_t kBreakBit = 4;        // of the classes: five bits, a number of enum Break
 constexpr uint32_t kSyllable = 1u << 9;  // a class: the first map makes jamo of it
 
 // The unit of the trie where the walks of the map that goes first begin; 0: there is none.
@@ -34,73 +33,9 @@ const char* check_merged(Tokenizer* t, SectionReader* s) {
 }
 
 const char* check_unigram(Tokenizer* t, SectionReader* s) {
-  if (const char* const wrong = check_words(t, s, 8 * (uint64_t{t->pieces} + 1))) return wrong;
-  // A score is finite, and not so large that the sum of a text is not.
-  for (uint32_t id = 0; id <= t->pieces; ++id) {
-    const uint32_t high = u32_at(t->model_data, 2 * size_t{id} + 1);
-    if ((high >> 20 & 0x7FF) > 1023 + 500) return "a piece's score is not finite";
-  }
-  return nullptr;
+  if (const char* const wrong = check_words(t, s, unigram_bytes(*t))) return wrong;
+  return check_scores(*t);
 }
-
-// Precompiled, given a text's characters one by one. A cluster of less than 6 bytes becomes what
-// the shortest rule for its beginning says, as a whole; where there is none, and in a longer one,
-// each character becomes what the rule for it says. So the package does it.
-class ClusterMap {
- public:
-  ClusterMap(const Tokenizer& t, Output* out) : t_(t), out_(out) {}
-
-  // Takes the next character, c, which is `text`; a byte that is not UTF-8 is U+FFFD.
-  void next(const unsigned char* text, Char c) {
-    const Span here = c.code == kNoChar ? Span{kReplacement, sizeof kReplacement}
-                                        : Span{text, static_cast<size_t>(c.bytes)};
-    const Break of = c.code == kNoChar ? Break::control
-                                       : static_cast<Break>(classes(t_, c.code) >> kBreakBit & 31);
-    if (!clusters_.next(c.code, of)) end();
-    if (!longer_ && kept_ + here.bytes < kTaken) {
-      std::memcpy(cluster_ + kept_, here.text, here.bytes);
-      kept_ += here.bytes;
-      return;
-    }
-    put_kept();
-    longer_ = true;
-    put(here);
-  }
-
-  // The text, or the cluster, ends here.
-  void end() {
-    Rule rule;
-    if (kept_ > 0 && match_rule(t_, &rule, cluster_, kept_, true))
-      out_->put(rule.text, rule.bytes);
-    else
-      put_kept();
-    kept_ = 0;
-    longer_ = false;
-  }
-
- private:
-  void put(Span c) {
-    Rule rule;
-    const bool found = match_rule(t_, &rule, c.text, c.bytes, true);
-    out_->put(found ? Span{rule.text, rule.bytes} : c);
-  }
-  void put_kept() {
-    for (size_t at = 0; at < kept_;) {
-      const size_t bytes = char_bytes(cluster_[at]);
-      put({cluster_ + at, bytes});
-      at += bytes;
-    }
-    kept_ = 0;
-  }
-
-  static constexpr size_t kTaken = 6;
-  const Tokenizer& t_;
-  Output* out_;
-  Clusters clusters_;
-  unsigned char cluster_[kTaken];  // (kept_) what is open, while it is short: whole characters
-  size_t kept_ = 0;
-  bool longer_ = false;
-};
 
 // Gives `map` what the first map makes of the character c at `at`, or of the text that begins with
 // it; returns the bytes that are taken.
@@ -166,53 +101,6 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   const size_t n = static_cast<size_t>(output.size);
   return (t.flags & kStripRight) != 0 ? stripped(t, out, n) : n;
 }
-
-// The score of a piece; the last one is the unknown's.
-double score(const Tokenizer& t, uint32_t id) {
-  const uint64_t bits = load_u64(t.model_data + size_t{id} * 8);
-  double value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-struct UnigramWords {
-  const Tokenizer& t;
-  IdSink* out;
-  double* best;      // (ring_slots) score of the best segmentation that ends here
-  uint16_t* length;  // (n + 1) of its last piece; then of the piece that begins here
-
-  // The lengths of the pieces of the best segmentation, each where its piece begins.
-  void segment(const unsigned char* text, uint32_t n) {
-    const auto char_size = [=](uint32_t at) { return char_at(text + at, n - at).bytes; };
-    const auto score_of = [this](const PrefixWalk& walk, uint32_t, double* of) {
-      const uint32_t id = walk.of_model();
-      if (id != kNoToken) *of = score(t, id);
-      return id != kNoToken;
-    };
-    best_segmentation(t, best, length, text, n, score(t, t.pieces), char_size, score_of);
-  }
-
-  uint32_t piece(const unsigned char* text, size_t bytes) const {
-    const uint32_t id = find_where(
-        t, text, bytes, [](Row r) { return !reserved(r.type()) && (r.marks() & kOfModel) != 0; });
-    return id != kNoToken ? id : t.unknown;
-  }
-
-  // Neighbors that are unknown are one token; which may happen to be a piece.
-  void put(const unsigned char* text, size_t bytes) {
-    const uint32_t n = static_cast<uint32_t>(bytes);
-    segment(text, n);
-    for (uint32_t at = 0; at < n;) {
-      uint32_t end = at + length[at], id = piece(text + at, length[at]);
-      if (id == t.unknown) {
-        while (end < n && piece(text + end, length[end]) == t.unknown) end += length[end];
-        id = piece(text + at, end - at);
-      }
-      out->put(id);
-      at = end;
-    }
-  }
-};
 
 struct MergedWords {
   const Tokenizer& t;
@@ -288,15 +176,8 @@ void cut(const Tokenizer& t, Words* words, const Stretch& s) {
   close(text + n);
 }
 
-uint64_t unigram_scratch(const Tokenizer& t, uint64_t limit) {
-  return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
-         + 2 * (limit + 1);     // u16 length
-}
-
 void encode_unigram(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  unsigned char* const aligned = s.scratch + (8 - reinterpret_cast<uintptr_t>(s.scratch) % 8) % 8;
-  UnigramWords words{t, out, reinterpret_cast<double*>(aligned),
-                     reinterpret_cast<uint16_t*>(aligned + 8 * static_cast<size_t>(ring_slots(t)))};
+  UnigramWords words(t, out, s.scratch);
   cut(t, &words, s);
 }
 

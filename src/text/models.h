@@ -41,10 +41,10 @@ struct TokenizerModel {
   bool other_number = false;
   bool must_have_unknown = true;
   Same same = Same::none;
-  uint16_t flags = 0;    // bits of the header's flags
-  uint8_t types = 0x3E;  // bit b: pieces of type b may be there
+  uint16_t flags = 0;     // bits of the header's flags
+  uint8_t types = 0x3E;   // bit b: pieces of type b may be there
   uint16_t patterns = 0;  // of the flags: the section has patterns
-  uint16_t marks = 0;    // bits of a piece's marks
+  uint16_t marks = 0;     // bits of a piece's marks
   uint16_t longest_piece = kLongestSearched;
   uint8_t least_expansion = 3;  // an invalid byte becomes U+FFFD; 0: there is no normalizer
   uint8_t room = 3;             // bytes that encoding adds to a normalized text: a prefix, or two
@@ -59,11 +59,18 @@ struct TokenizerModel {
   uint64_t (*normalize)(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                         const unsigned char* text, size_t bytes);
   void (*encode)(const Tokenizer& t, IdSink* out, const Stretch& s);
+  // In place of `normalize` and `encode`: a whole text; false when the header's expansion is not
+  // true.
+  bool (*encode_text)(const Tokenizer& t, IdSink* out, const Stretch& s);
   void (*decode)(const Tokenizer& t, TextSink* sink, Row r);
+  // Where the decoder does more than its pieces: the text ends; bytes that a piece may give, where
+  // one gives `most` by itself. Null: nothing is held back but parts of characters.
+  void (*decode_end)(TextSink* sink);
+  uint64_t (*most_decoded)(const Tokenizer& t, uint64_t most);
 };
 
 extern const TokenizerModel kUnigram, kSentencePieceBpe, kWordList, kWordPiece, kByteBpe,
-    kMetaspace, kCharBpe, kMetaspaceBpe;
+    kMetaspace, kCharBpe, kMetaspaceBpe, kPipeline;
 
 struct ModelRow {
   const char* word;  // in the build's list of words
@@ -78,10 +85,15 @@ constexpr ModelRow model_row(const char* word, bool package, const TokenizerMode
 
 // The models, in the order of their numbers in a section, from 1 on.
 constexpr ModelRow kModels[] = {
-    model_row("unigram", false, kUnigram), model_row("sentencepiece-bpe", false, kSentencePieceBpe),
-    model_row("words", false, kWordList),  model_row("wordpiece", true, kWordPiece),
-    model_row("byte-bpe", true, kByteBpe), model_row("metaspace", true, kMetaspace),
-    model_row("char-bpe", true, kCharBpe), model_row("metaspace-bpe", true, kMetaspaceBpe),
+    model_row("unigram", false, kUnigram),
+    model_row("sentencepiece-bpe", false, kSentencePieceBpe),
+    model_row("words", false, kWordList),
+    model_row("wordpiece", true, kWordPiece),
+    model_row("byte-bpe", true, kByteBpe),
+    model_row("metaspace", true, kMetaspace),
+    model_row("char-bpe", true, kCharBpe),
+    model_row("metaspace-bpe", true, kMetaspaceBpe),
+    model_row("pipeline", true, kPipeline),
 };
 constexpr uint32_t kModelCount = sizeof kModels / sizeof *kModels;
 

@@ -194,6 +194,20 @@ bool PatternCuts::take(const Search& s, bool match, size_t* end) {
   return true;
 }
 
+PatternCuts::Segment PatternCuts::next_segment(Pattern pattern, const unsigned char* text,
+                                               unsigned char* memo) {
+  const Search s{pattern, text, memo, begin_, end_};
+  Segment out{end_, false};
+  if (at_ != end_ || found_ != kNone) {
+    out = segment(s);
+  } else if (last_ != end_) {
+    out.match = s.match(end_, s.class_before(end_)) == end_;
+    last_ = end_;
+  }
+  at_ = out.end;
+  return out;
+}
+
 size_t PatternCuts::next(Pattern pattern, const unsigned char* text, unsigned char* memo,
                          bool* removed) {
   const Search s{pattern, text, memo, begin_, end_};

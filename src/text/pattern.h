@@ -67,6 +67,14 @@ class PatternCuts {
     peeked_ = false;
   }
 
+  struct Segment {
+    size_t end;
+    bool match;
+  };
+  // The next match, which may be empty, or the text before it; an empty one that is no match: the
+  // text ends.
+  Segment next_segment(Pattern pattern, const unsigned char* text, unsigned char* memo);
+
   // The end of the next stretch, which begins where the one before ended; *removed says that it
   // is none of the text's. The stretch entered must have bytes left.
   size_t next(Pattern pattern, const unsigned char* text, unsigned char* memo, bool* removed);
@@ -74,10 +82,6 @@ class PatternCuts {
  private:
   static constexpr size_t kNone = ~size_t{0};
 
-  struct Segment {
-    size_t end;
-    bool match;
-  };
   struct Search;
 
   Segment segment(const Search& s);
@@ -85,9 +89,9 @@ class PatternCuts {
   bool take(const Search& s, bool match, size_t* end);
 
   size_t begin_ = 0, end_ = 0;
-  size_t at_ = 0;                           // where the next segment begins
-  size_t found_ = kNone, found_end_ = 0;    // the match that comes next, if it has been found
-  size_t last_ = kNone;                     // where the match before ended
+  size_t at_ = 0;                             // where the next segment begins
+  size_t found_ = kNone, found_end_ = 0;      // the match that comes next, if it has been found
+  size_t last_ = kNone;                       // where the match before ended
   bool peeked_ = false, peek_match_ = false;  // of the segment that begins at at_
   size_t peek_end_ = 0;
 };

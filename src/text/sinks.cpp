@@ -11,6 +11,15 @@ uint32_t byte_piece(const Tokenizer& t, unsigned char byte) {
   return find(t, name, sizeof name, true);
 }
 
+bool IdSink::put_bytes(const unsigned char* ids_of, const unsigned char* text, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    work();
+    if (u32_at(ids_of, text[i]) == kNoToken) return false;
+  }
+  for (size_t i = 0; i < bytes; ++i) put(u32_at(ids_of, text[i]));
+  return true;
+}
+
 void IdSink::unknown(const unsigned char* text, size_t bytes) {
   if ((t.flags & kByteFallback) == 0) {
     if (!after_unknown) put(t.unknown);
@@ -32,8 +41,8 @@ void IdSink::settle() {
 }
 
 // A state that was never set to zero may give any text, but no access out of bounds.
-TextSink::TextSink(TokenDecoder* state_of, char* text, size_t room)
-    : state(*state_of), to(state_of), out(text), capacity(room) {
+TextSink::TextSink(const Tokenizer& tokenizer, TokenDecoder* state_of, char* text, size_t room)
+    : t(tokenizer), state(*state_of), to(state_of), out(text), capacity(room) {
   if (state.pending_bytes > 3) state.pending_bytes = 0;
 }
 
@@ -44,10 +53,16 @@ void TextSink::put(const unsigned char* text, size_t bytes) {
     state.past_start = 1;
     if (*text == ' ') ++text, --bytes;
   }
-  for (size_t i = 0; i < bytes; ++i, ++count) {
-    if (count < capacity) out[count] = static_cast<char>(text[i]);
+  if (filter != nullptr) return filter(this, {text, bytes});
+  write({text, bytes});
+}
+
+void TextSink::write(Span text) {
+  work(text.bytes);
+  for (size_t i = 0; i < text.bytes; ++i, ++count) {
+    if (count < capacity) out[count] = static_cast<char>(text.text[i]);
   }
-  if (bytes > 0) state.any_text = 1;
+  if (text.bytes > 0) state.any_text = 1;
 }
 
 void TextSink::put_spaces(const unsigned char* text, size_t bytes, bool drop) {

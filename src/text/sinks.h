@@ -12,7 +12,8 @@ struct IdSink {
   size_t capacity;
   EncodeResult result;
   bool after_unknown;
-  Span run{};  // of text that is no piece, whose id is the last one
+  Span run{};   // of text that is no piece, whose id is the last one
+  Span lost{};  // the word that has no id
 
   void put(uint32_t id) {
     work();
@@ -23,6 +24,14 @@ struct IdSink {
     settle();
     put(id < t.ids ? id : t.unknown);
   }
+  // The unknown id for a word; where there is none the text has no ids.
+  void put_unknown(const unsigned char* text, size_t bytes) {
+    if (t.unknown != kNoToken) return put(t.unknown);
+    result.status = EncodeStatus::unknown_word;
+    lost = {text, bytes};
+  }
+  // The ids of a text's bytes, u32[256], if all of them have one.
+  bool put_bytes(const unsigned char* ids_of, const unsigned char* text, size_t bytes);
   void unknown(const unsigned char* text, size_t bytes);
   // Ends a run of unknowns: where ids are those of a list, the run is what the list calls so.
   void settle();
@@ -34,16 +43,19 @@ uint32_t byte_piece(const Tokenizer& t, unsigned char byte);
 // Counts what is decoded and writes what fits; the caller takes the new state only when all of it
 // did.
 struct TextSink {
+  const Tokenizer& t;
   TokenDecoder state;
   TokenDecoder* to;
   char* out;  // (capacity)
   size_t capacity;
   size_t count = 0;
   bool drop_first_space = false;
+  void (*filter)(TextSink* sink, Span text) = nullptr;  // in place of `write`
 
-  TextSink(TokenDecoder* to, char* out, size_t capacity);
+  TextSink(const Tokenizer& t, TokenDecoder* to, char* out, size_t capacity);
 
   void put(const unsigned char* text, size_t bytes);
+  void write(Span text);
   void put(Span s) { put(s.text, s.bytes); }
   void space() { put(kBlank, 1); }
   // A text in which ▁ is a space, or nothing.

@@ -101,7 +101,7 @@ bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
 }  // namespace
 
 uint64_t tokenizer_scratch_bytes(const Tokenizer& t, uint64_t text_bytes) noexcept {
-  if (t.model->normalize == nullptr) return 0;
+  if (t.model->least_expansion == 0) return 0;
   constexpr uint64_t kMost = 0x7FFFFFFFu;
   if (text_bytes > kMost || normalized_limit(t, text_bytes) > kMost) return ~uint64_t{0};
   const uint64_t limit = normalized_limit(t, text_bytes);
@@ -119,13 +119,14 @@ EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity
             true,
             static_cast<unsigned char*>(scratch),
             normalized_limit(t, text_bytes)};
-  if (t.model->normalize == nullptr) {
+  if (t.model->least_expansion == 0) {
     t.model->encode(t, &out, s);
     return out.result;
   }
   // The normalized text takes the end of the scratch, the encoder's tables its aligned start.
   s.writable = s.scratch + static_cast<size_t>(needed - s.limit);
-  const bool fits = packaged(t)                 ? encode_stretches(t, &out, &s)
+  const bool fits = t.model->encode_text        ? t.model->encode_text(t, &out, s)
+                    : packaged(t)               ? encode_stretches(t, &out, &s)
                     : (t.flags & kHasList) != 0 ? encode_listed(t, &out, &s)
                                                 : encode_whole(t, &out, &s);
   if (!fits) out.result = {EncodeStatus::text_too_long, 0, 0, 0};
@@ -155,21 +156,27 @@ uint32_t tokenizer_find(const Tokenizer& t, const char* text, size_t bytes) noex
 size_t token_decode(const Tokenizer& t, TokenDecoder* state, uint32_t id, char* out,
                     size_t capacity) noexcept {
   if (id >= t.ids) return kBadToken;
-  TextSink sink(state, out, capacity);
+  TextSink sink(t, state, out, capacity);
   t.model->decode(t, &sink, row(t, id));
   return sink.finish();
 }
 
-size_t token_decode_end(TokenDecoder* state, char* out, size_t capacity) noexcept {
-  TextSink sink(state, out, capacity);
-  sink.settle(true);
+size_t token_decode_end(const Tokenizer& t, TokenDecoder* state, char* out,
+                        size_t capacity) noexcept {
+  TextSink sink(t, state, out, capacity);
+  if (t.model->decode_end != nullptr)
+    t.model->decode_end(&sink);
+  else
+    sink.settle(true);
   return sink.finish();
 }
 
 size_t token_decode_capacity(const Tokenizer& t) noexcept {
-  const size_t most = t.longest > t.surface_bytes ? t.longest : t.surface_bytes;
+  const uint64_t piece = t.longest > t.surface_bytes ? t.longest : t.surface_bytes;
   // a space, and what was held back
-  return most * t.model->growth + 1 + 4 * sizeof kReplacement;
+  const uint64_t most = piece * t.model->growth + 1 + 4 * sizeof kReplacement;
+  return static_cast<size_t>(t.model->most_decoded == nullptr ? most
+                                                              : t.model->most_decoded(t, most));
 }
 
 }  // namespace phasor

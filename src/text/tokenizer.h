@@ -59,8 +59,18 @@ struct Tokenizer {
   uint32_t unused;  // how many pieces are of type unused
   // bytes of the longest user-defined piece, 0 when there is none
   uint32_t longest_user;
-  uint32_t user_first[8];  // bit b: some user-defined piece begins with byte b
-  float lowest_score;      // of the normal pieces (unigram)
+  union {
+    uint32_t user_first[8];  // SentencePiece: bit b: some user-defined piece begins with byte b
+    // a pipeline: where in model_data its steps begin, and their bytes; bytes of the suffix of what
+    // ends a word, and of the longest text of a piece that is spelled out
+    struct {
+      uint32_t steps_at;
+      uint32_t steps_bytes;
+      uint32_t suffix_bytes;
+      uint32_t longest_spelled;
+    } pipeline;
+  };
+  float lowest_score;  // of the normal pieces (unigram)
   uint32_t run_count;
   uint32_t ascii_runs;  // of them begin at or below U+007F
   uint32_t merge_count;
@@ -146,9 +156,10 @@ struct PieceView {
 struct TokenDecoder {
   unsigned char pending[4];     // bytes of a character that is not complete yet
   unsigned char pending_bytes;  // 0 … 3
-  unsigned char past_start;     // 1: no more leading space is stripped
+  unsigned char past_start;     // 1: no more leading space is stripped; a pipeline: bits
   unsigned char prefix_seen;    // 1: the piece before gave up its leading space; 2: byte-level BPE
   unsigned char any_text;       // 1: something was written
+  unsigned char filters[8];     // of a pipeline's decoder: what each of its filters has met
 };
 
 constexpr size_t kBadToken = static_cast<size_t>(-1);
@@ -165,7 +176,8 @@ constexpr size_t kBadToken = static_cast<size_t>(-1);
 
 // Ends a text: writes what is still held back (U+FFFD for each byte of an incomplete character), as
 // token_decode does.
-[[nodiscard]] size_t token_decode_end(TokenDecoder* state, char* out, size_t capacity) noexcept;
+[[nodiscard]] size_t token_decode_end(const Tokenizer& tokenizer, TokenDecoder* state, char* out,
+                                      size_t capacity) noexcept;
 
 // A capacity that is enough for any one call of token_decode or token_decode_end.
 [[nodiscard]] size_t token_decode_capacity(const Tokenizer& tokenizer) noexcept;

@@ -11,7 +11,8 @@ enum class ModelNumber : uint32_t {
   byte_bpe,
   metaspace,
   char_bpe,
-  metaspace_bpe
+  metaspace_bpe,
+  pipeline
 };
 
 // The engine's model, or null where the build leaves it out.

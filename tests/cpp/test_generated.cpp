@@ -16,6 +16,7 @@
 #include "text/added.h"
 #include "text/chat/instructions.h"
 #include "text/pretokenizer.h"
+#include "text/steps.h"
 
 using namespace generator;
 using namespace phasor;
@@ -218,6 +219,8 @@ const TokenizerAxis kTokenizers[] = {
          pieces::kCutAtEach | pieces::kMergeIndex | pieces::kWordEnds | pieces::kBertWords |
          pieces::kLowerWords,
      true},
+    {ModelNumber::pipeline, "pipeline",
+     1 | 2 | 4 | 16 | 32 | 64 | 128 | pieces::kMergeIndex | 4096 | 8192 | 16384 | 32768, true},
 };
 
 bool has_first_map(const TokenizerAxis& axis) {
@@ -239,6 +242,13 @@ void see_tokenizer(Coverage* c, const Tokenizer& t) {
   }
   for (uint32_t i = 0; i < t.added_count; ++i)
     see_flags(c, "added token", pieces::added_row(t, i).flags(), 15);
+  if (t.model == model_of(ModelNumber::pipeline)) {
+    c->see("model of a pipeline", std::to_string(t.rule));
+    pieces::StepRow row = pieces::steps_of(t);
+    for (const unsigned char* const end = row.p + t.pipeline.steps_bytes; row.p != end;
+         row = row.next())
+      c->see("pipeline's step", std::to_string(static_cast<uint32_t>(row.kind())));
+  }
   if (t.model != model_of(ModelNumber::byte_bpe)) return;
   c->see("pre-tokenizer's step", std::to_string(t.rule));
   for (const unsigned char step : t.more_steps)
@@ -256,6 +266,12 @@ void expect_tokenizers(Coverage* c) {
     if (pieces::known_step(step)) c->expect("pre-tokenizer's step", std::to_string(step));
   if (is_built(ModelNumber::byte_bpe))
     c->expect("pre-tokenizer's step", std::to_string(pieces::kPatternStep));
+  for (uint32_t rule = 1; is_built(ModelNumber::pipeline) && rule <= 4; ++rule)
+    c->expect("model of a pipeline", std::to_string(rule));
+  for (uint32_t step = 1; is_built(ModelNumber::pipeline) &&
+                          step < static_cast<uint32_t>(pieces::StepKind::end);
+       ++step)
+    c->expect("pipeline's step", std::to_string(step));
 }
 
 void see_chat(Coverage* c, const Model& m) {

@@ -242,9 +242,9 @@ TEST_CASE("tokenizer: a character is held back until it is complete") {
   CHECK(feed(byte(0x9F)) == "");
   CHECK(feed(tokenizer_find(t, "a", 1)) == "\uFFFD\uFFFDa");
   CHECK(feed(byte(0xE6)) == "");
-  const std::size_t rest = token_decode_end(&state, out, sizeof out);
+  const std::size_t rest = token_decode_end(t, &state, out, sizeof out);
   CHECK(std::string(out, rest) == "\uFFFD");
-  CHECK(token_decode_end(&state, out, sizeof out) == 0);
+  CHECK(token_decode_end(t, &state, out, sizeof out) == 0);
 
   // Too little room: nothing is written, the state does not move, and the call can be made again.
   state = TokenDecoder{};
@@ -262,7 +262,7 @@ TEST_CASE("tokenizer: a character is held back until it is complete") {
     std::memset(&state, 0xFF, sizeof state);
     CHECK(token_decode(t, &state, id, out, sizeof out) <= sizeof out);
     std::memset(&state, 0xFF, sizeof state);
-    CHECK(token_decode_end(&state, out, sizeof out) <= sizeof out);
+    CHECK(token_decode_end(t, &state, out, sizeof out) <= sizeof out);
   }
 
   CHECK(token_decode(t, &state, t.pieces, out, sizeof out) == kBadToken);

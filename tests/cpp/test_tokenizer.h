@@ -85,7 +85,7 @@ inline std::string decode(const Tokenizer& t, const Ids& ids) {
     REQUIRE(bytes <= capacity);
     text.append(static_cast<char*>(out.data), bytes);
   }
-  const std::size_t bytes = token_decode_end(&state, static_cast<char*>(out.data), capacity);
+  const std::size_t bytes = token_decode_end(t, &state, static_cast<char*>(out.data), capacity);
   REQUIRE(bytes <= capacity);
   return text.append(static_cast<char*>(out.data), bytes);
 }
@@ -153,6 +153,9 @@ struct Parts {
   // the normalizer's map: its double array, its replacements, the bytes of its longest key
   Bytes trie = {}, strings = {};
   std::uint32_t longest_rule = 0;
+  // of a pipeline: its steps, which follow the model's part, and what ends its words
+  Bytes steps = {};
+  std::string suffix = "";
 };
 
 inline void append_u32(Bytes* to, std::uint32_t value) {
@@ -184,7 +187,7 @@ inline Bytes build(const Parts& p) {
   });
   for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
   const std::size_t surface = all.size();
-  all += p.surface + p.prefix;
+  all += p.surface + p.prefix + p.suffix;
   Bytes added;
   std::uint32_t starts[16] = {};
   for (const Added& a : p.added) {
@@ -217,6 +220,8 @@ inline Bytes build(const Parts& p) {
   put_u32(&section, 108, u32(p.added.size()));
   put_u32(&section, 112, p.word_chars);
   put_u32(&section, 116, u32(p.prefix.size()));
+  put_u32(&section, 120, u32(p.steps.size()));
+  put_u32(&section, 124, u32(p.suffix.size()));
   section.insert(section.end(), all.begin(), all.end());
   section.resize((section.size() + 3) / 4 * 4);
   if (!p.trie.empty()) {
@@ -231,6 +236,7 @@ inline Bytes build(const Parts& p) {
   put_u32(&section, 92, p.longest_rule);
   for (const std::uint32_t run : p.runs) append_u32(&section, run);
   section.insert(section.end(), p.model_data.begin(), p.model_data.end());
+  section.insert(section.end(), p.steps.begin(), p.steps.end());
   for (std::size_t i = 0; i < 16 && !added.empty(); ++i) append_u32(&section, starts[i]);
   section.insert(section.end(), added.begin(), added.end());
   return section;
@@ -278,7 +284,7 @@ inline void use(const Tokenizer& t) {
     const PieceView piece = tokenizer_piece(t, id);
     REQUIRE(tokenizer_find(t, piece.text, piece.bytes) < t.pieces);
   }
-  REQUIRE(token_decode_end(&state, static_cast<char*>(out.data), capacity) <= capacity);
+  REQUIRE(token_decode_end(t, &state, static_cast<char*>(out.data), capacity) <= capacity);
 }
 
 // Opens a copy of the section in a block of its own, and uses it if it opens.
@@ -336,7 +342,7 @@ inline void allocates_nothing(const Bytes& section) {
   TokenDecoder state{};
   for (std::size_t i = 0; ok && i < r.count; ++i)
     ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
-  ok = ok && token_decode_end(&state, out.data(), out.size()) <= out.size();
+  ok = ok && token_decode_end(t, &state, out.data(), out.size()) <= out.size();
   const std::uint64_t allocations = heap.allocations();
   CHECK(ok);
   CHECK(allocations == 0);

@@ -8,7 +8,7 @@ using namespace tokenizer_tests;
 namespace {
 
 constexpr const char* kGoldens[] = {"wordpiece", "bytelevel",  "metaspace",
-                                    "composed",  "characters", "merged"};
+                                    "composed",  "characters", "merged",    "pipeline"};
 
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16,
                         kRemoved = 32, kPadded = 64, kHangul = 128;
@@ -318,9 +318,9 @@ TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (r
   CHECK(token_decode(t, &state, 11, out, sizeof out) == 0);
   CHECK(token_decode(t, &state, 14, out, 3) == 4);  // too little room: the state does not move
   CHECK(token_decode(t, &state, 14, out, sizeof out) == 4);
-  CHECK(token_decode_end(&state, out, sizeof out) == 0);
+  CHECK(token_decode_end(t, &state, out, sizeof out) == 0);
   CHECK(token_decode(t, &state, 11, out, sizeof out) == 0);
-  CHECK(token_decode_end(&state, out, sizeof out) == 3);
+  CHECK(token_decode_end(t, &state, out, sizeof out) == 3);
 }
 
 TEST_CASE(

@@ -65,7 +65,7 @@ std::string decode(const phasor::Tokenizer& tokenizer, const std::vector<std::ui
       fail(bytes == phasor::kBadToken ? "bad id" : "token_decode_capacity is too small");
     text.append(piece.data(), bytes);
   }
-  const std::size_t bytes = token_decode_end(&state, piece.data(), piece.size());
+  const std::size_t bytes = token_decode_end(tokenizer, &state, piece.data(), piece.size());
   return text.append(piece.data(), bytes);
 }
 

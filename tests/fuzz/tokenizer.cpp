@@ -92,7 +92,7 @@ Bytes decoded(const Tokenizer& t, const std::vector<uint32_t>& ids) {
     demand(tokenizer_find(t, piece.text, piece.bytes) < t.ids, "a piece is not found");
     take([&](TokenDecoder* s, char* out, size_t n) { return token_decode(t, s, id, out, n); });
   }
-  take([&](TokenDecoder* s, char* out, size_t n) { return token_decode_end(s, out, n); });
+  take([&](TokenDecoder* s, char* out, size_t n) { return token_decode_end(t, s, out, n); });
   demand(token_decode(t, &state, t.ids, nullptr, 0) == kBadToken, "an id too many");
   return text;
 }

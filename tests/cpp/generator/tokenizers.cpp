@@ -4,6 +4,7 @@
 #include <set>
 
 #include "../model_numbers.h"
+#include "../step_rows.h"
 #include "text/added.h"
 #include "text/chars.h"
 #include "text/pretokenizer.h"
@@ -39,6 +40,8 @@ struct Section {
   std::vector<uint32_t> steps;  // the pre-tokenizer's; the first is the rule
   std::vector<uint32_t> runs;
   Bytes model_data;
+  Bytes rows;  // of a pipeline: its steps
+  std::string suffix;
   std::vector<Added> added;
   bool packaged() const { return model >= ModelNumber::wordpiece; }
 };
@@ -68,7 +71,7 @@ Bytes written(Section s) {
   });
   for (const uint32_t id : sorted) put_u32(&order, id);
   const std::size_t surface = text.size();
-  put_text(&text, s.surface + s.prefix);
+  put_text(&text, s.surface + s.prefix + s.suffix);
 
   std::sort(s.added.begin(), s.added.end(), text_before);
   Bytes rows;
@@ -82,7 +85,8 @@ Bytes written(Section s) {
     put_text(&text, a.text);
   }
   for (const uint32_t run : s.runs) put_u32(&more, run);
-  more.insert(more.end(), s.model_data.begin(), s.model_data.end());
+  for (const Bytes* part : {&s.model_data, &s.rows})
+    more.insert(more.end(), part->begin(), part->end());
   for (std::size_t i = 0; i < 16 && !s.added.empty(); ++i) put_u32(&more, starts[i]);
   more.insert(more.end(), rows.begin(), rows.end());
 
@@ -110,8 +114,11 @@ Bytes written(Section s) {
       surface,       s.surface.size(), s.expansion,    s.trie.longest, packaged ? s.steps[0] : 0,
       s.runs.size(), s.merges,         s.added.size(), s.word_chars,   s.prefix.size()};
   for (const std::size_t value : tail) put_u32(&out, value);
-  for (std::size_t i = 1; i < 9; ++i)
-    out.push_back(static_cast<unsigned char>(i < s.steps.size() ? s.steps[i] : 0));
+  if (s.model == ModelNumber::pipeline)
+    for (const std::size_t value : {s.rows.size(), s.suffix.size()}) put_u32(&out, value);
+  else
+    for (std::size_t i = 1; i < 9; ++i)
+      out.push_back(static_cast<unsigned char>(i < s.steps.size() ? s.steps[i] : 0));
   for (const Bytes* part : {&table, &order, &text, &s.trie.units, &s.trie.strings})
     out.insert(out.end(), part->begin(), part->end());
   pad(&out, 4);
@@ -359,7 +366,8 @@ struct Merge {
 };
 
 // Merges of pieces into pieces, which are made where there are none; in the order of their ranks.
-std::vector<Merge> any_merges(Choices* c, Section* s, Texts* texts, uint32_t first) {
+std::vector<Merge> any_merges(Choices* c, Section* s, Texts* texts, uint32_t first,
+                              const std::string& prefix = "") {
   std::vector<Merge> merges;
   std::set<std::pair<uint32_t, uint32_t>> seen;
   const auto pick = [&] {
@@ -369,7 +377,9 @@ std::vector<Merge> any_merges(Choices* c, Section* s, Texts* texts, uint32_t fir
   };
   for (uint32_t i = c->below(20); i > 0; --i) {
     const uint32_t left = pick(), right = pick();
-    const std::string text = s->pieces[left].text + s->pieces[right].text;
+    const std::string &before = s->pieces[left].text, &behind = s->pieces[right].text;
+    if (behind.size() < prefix.size()) continue;
+    const std::string text = before + behind.substr(prefix.size());
     if (text.size() > 24 || texts->has(text) || !seen.insert({left, right}).second) continue;
     merges.push_back({left, right, static_cast<uint32_t>(s->pieces.size())});
     texts->add(text, PieceType::normal, pieces::kOfModel);
@@ -405,8 +415,8 @@ Bytes any_pattern(Choices* c) {
   std::vector<uint32_t> marks(states);
   uint32_t used = 0;
   for (uint32_t state = 1; state < states; ++state)
-    marks[state] = used < slots && c->chance(50) ? pieces::kFirstSlot + used++
-                                                 : c->of({0u, 1u, 2u, 5u, 247u});
+    marks[state] =
+        used < slots && c->chance(50) ? pieces::kFirstSlot + used++ : c->of({0u, 1u, 2u, 5u, 247u});
   Bytes out;
   const auto put_half = [&out](uint32_t value) {
     out.push_back(static_cast<unsigned char>(value));
@@ -563,6 +573,162 @@ Section char_bpe(Choices* c, ModelNumber model) {
   return s;
 }
 
+// ---- Pipelines
+
+constexpr uint32_t kMostCode = 0x10FFFF;
+
+// Changes of characters that people write, or any.
+Bytes any_map(Choices* c) {
+  using namespace step_rows;
+  if (c->chance(30)) return every_change();
+  std::string texts;
+  std::vector<uint32_t> places;
+  for (uint32_t i = c->below(4); i > 0; --i) {
+    places.push_back(static_cast<uint32_t>(texts.size()));
+    const std::string text = c->chance(20) ? "" : any_word(c, 3);
+    texts += static_cast<char>(text.size());
+    texts += text;
+  }
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  for (const uint32_t first : {0u, 32u, 33u, 65u, 91u, 97u, 98u, 0xE9u, 0x300u, 0x2581u, 0x4E2Du,
+                               0xAC00u, 0xD7A4u, 0xFFFDu, 0x1F600u, kMostCode}) {
+    if (first != 0 && c->chance(40)) continue;
+    const uint32_t reach = c->chance(80) ? 32 : 1u << 21;
+    const uint32_t delta = c->below(2 * reach + 1) - reach;
+    uint32_t change = add(static_cast<int32_t>(delta), c->chance(40));
+    if (c->chance(30))
+      change = c->of({kKeep, kRemove, kHangul});
+    else if (!places.empty() && c->chance(50))
+      change = kText | c->of(places);
+    runs.push_back({first, change});
+  }
+  return map_of(runs, texts);
+}
+
+Bytes any_canonical(Choices* c) {
+  using namespace step_rows;
+  const bool composes = c->chance(60);
+  if (c->chance(60))
+    return canonical_of(few_classes(), composes ? few_pairs() : std::vector<Pair>{}, composes);
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  for (const uint32_t first : {97u, 98u, 0x300u, 0x302u, 0x4E2Du, 0xFFFDu})
+    if (runs.empty() || c->chance(60)) runs.push_back({first, c->below(256)});
+  std::vector<Pair> pairs;
+  for (const uint32_t first : {97u, 98u, 0xE9u})
+    for (const uint32_t second : {97u, 99u, 0x301u})
+      if (c->chance(50)) pairs.push_back({first, second, c->of({97u, 0xE9u, 0x2581u, kMostCode})});
+  return canonical_of(runs, pairs, composes);
+}
+
+Bytes any_row(Choices* c, const Section& s) {
+  using namespace step_rows;
+  switch (c->between(step_rows::map, split)) {
+    case step_rows::map:
+      return any_map(c);
+    case canonical:
+      return any_canonical(c);
+    case clusters:
+      return s.trie.units.empty() ? Bytes{} : row(clusters);
+    case strip:
+      return strip_of(c->below(4));
+    case replace: {
+      const std::string content = c->chance(30) ? "" : any_word(c, 2);
+      Bytes part;
+      put(&part, static_cast<uint32_t>(content.size()));
+      put_padded(&part, content);
+      return row(replace, part + any_pattern(c));
+    }
+    case prefix:
+      return prefix_of(c->below(4), c->chance(20) ? "" : any_word(c, 2));
+    case step_rows::letters:
+      return row(step_rows::letters);
+    default:
+      return row(split, any_pattern(c));
+  }
+}
+
+Bytes any_rows(Choices* c, const Section& s) {
+  Bytes out;
+  for (uint32_t i = c->of({0u, 1u, 2u, 5u, 20u}); i > 0; --i) {
+    const Bytes one = any_row(c, s);
+    out.insert(out.end(), one.begin(), one.end());
+  }
+  return out;
+}
+
+Bytes any_spelled(Choices* c, uint32_t pieces) {
+  std::vector<step_rows::Spelled> all;
+  for (uint32_t id = 0; id < pieces; ++id)
+    if (c->chance(10))
+      all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3),
+                     c->below(4) | (c->chance(20) ? c->below(pieces + 1) << 8 : 0)});
+  return step_rows::spelled_of(all);
+}
+
+Bytes any_filters(Choices* c, uint32_t most) {
+  Bytes out;
+  for (uint32_t i = c->chance(50) ? 0 : c->below(most + 1); i > 0; --i) {
+    const Bytes one =
+        c->chance(70)
+            ? step_rows::filter_of(any_word(c, 2) + "a", c->of<std::string>({"", " ", "ab"}))
+            : step_rows::filter_ends_of(c->of({32u, 97u}), c->below(4), c->below(4));
+    out.insert(out.end(), one.begin(), one.end());
+  }
+  return out;
+}
+
+Section pipeline(Choices* c, ModelNumber model) {
+  Section s(model);
+  Texts texts(&s);
+  constexpr uint32_t kBpe = 1, kWordPieces = 2, kUnigram = 4;  // and WordLevel
+  const uint32_t rule = c->between(kBpe, kUnigram);
+  s.steps = {rule};
+  s.flags = any_flags(c, 4 | 32 | 64 | 128 | 4096 | 8192 | 16384 | 32768);
+  if (rule == kBpe || rule == kUnigram) s.flags |= any_flags(c, 1);
+  if (rule == kBpe) s.flags |= any_flags(c, 2 | 16 | pieces::kMergeIndex);
+  s.prefix = c->of<std::string>({"##", "", "_"});
+  s.suffix = c->of<std::string>({"", "</w>", "."});
+  if (c->chance(70)) {
+    s.unknown = 0;
+    texts.add("<unk>", PieceType::unknown, pieces::kOfModel | (c->chance(20) ? 3u << 8 : 0));
+  }
+  const uint32_t first = static_cast<uint32_t>(s.pieces.size());
+  texts.add(c->of(letters()), PieceType::normal, pieces::kOfModel);
+  const uint32_t prefix = static_cast<uint32_t>(s.prefix.size());
+  for (uint32_t i = c->between(1, 24); i > 0; --i) {
+    const bool go_on = c->chance(40), ends = c->chance(30);
+    const std::string text = rule == kBpe ? c->of(letters()) : any_word(c, 3);
+    texts.add((go_on ? s.prefix : "") + text + (ends ? s.suffix : ""), PieceType::normal,
+              pieces::kOfModel | (go_on ? pieces::kJoined | prefix << 8 : 0));
+  }
+  std::vector<Merge> merges;
+  if (rule == kBpe) merges = any_merges(c, &s, &texts, first, s.prefix);
+  std::vector<uint32_t> bytes(256, kNoToken);
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    if (!c->chance(byte == 'a' || (s.flags & 1) != 0 ? 70 : 5)) continue;
+    bytes[byte] = static_cast<uint32_t>(s.pieces.size());
+    texts.add(byte_piece(byte), PieceType::normal, pieces::kOfModel);
+  }
+  special_pieces(c, &texts);
+  if (rule == kBpe) write_merges(&s, bytes, merges);
+  if (rule == kWordPieces) s.word_chars = c->of({100u, 0u, 1u, 6u});
+  if (rule == kUnigram) {
+    for (std::size_t i = 0; i <= s.pieces.size(); ++i)
+      put_f64(&s.model_data, -double(c->below(4000)) / 256);
+    for (const uint32_t id : bytes) put_u32(&s.model_data, id);
+  }
+  s.surface = c->of<std::string>({"", "<unk>"});
+  s.runs = any_runs(c);
+  any_added(c, &s);
+  set_rules(c, &s, 3);
+  if (c->chance(60)) s.expansion = std::max(s.expansion, 24u);
+  for (const Bytes& part : {any_rows(c, s), step_rows::row(step_rows::words), any_rows(c, s),
+                            any_spelled(c, static_cast<uint32_t>(s.pieces.size())),
+                            any_filters(c, (s.flags & 32768) != 0 ? 4 : 8)})
+    s.rows.insert(s.rows.end(), part.begin(), part.end());
+  return s;
+}
+
 struct Kind {
   ModelNumber model;
   Section (*make)(Choices*, ModelNumber);
@@ -572,6 +738,7 @@ constexpr Kind kKinds[] = {
     {ModelNumber::words, word_list},       {ModelNumber::wordpiece, wordpiece},
     {ModelNumber::byte_bpe, byte_bpe},     {ModelNumber::metaspace, metaspace},
     {ModelNumber::char_bpe, char_bpe},     {ModelNumber::metaspace_bpe, metaspace},
+    {ModelNumber::pipeline, pipeline},
 };
 
 }  // namespace

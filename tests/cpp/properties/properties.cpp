@@ -661,9 +661,10 @@ void check_text(const Trial& t, const Running& r, uint32_t side, const std::stri
   phasor_status status =
       phasor_text_to_ids(r.session(), side, 0, nullptr, 0, &count, given, text.size(), &error);
   if (status ==
-      PHASOR_BAD_INPUT) {  // a word list without an unknown; more bytes than the section says
+      PHASOR_BAD_INPUT) {  // words without an unknown; more bytes than the section says
     const bool may = tokenizer.trie != nullptr || tokenizer.model == model_of(ModelNumber::words) ||
-                     tokenizer.model == model_of(ModelNumber::wordpiece);
+                     tokenizer.model == model_of(ModelNumber::wordpiece) ||
+                     tokenizer.model == model_of(ModelNumber::pipeline);
     return need(may && !text.empty(), "a text is refused");
   }
   need(status == (count != 0 ? PHASOR_FULL : PHASOR_OK), "the number of ids is not told");

@@ -1046,6 +1046,38 @@ _PATTERN_PARTS = (
 )
 
 
+@functools.cache
+def _stored_parts() -> dict[str, list[Any]]:
+    """Steps of each room and models, as tests/golden/tokenizers/make_parts.py wrote them."""
+    path = GOLDEN / "tokenizers" / "parts.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    rooms = ("normalizers", "pre_tokenizers", "models", "decoders")
+    return {room: [row[0] for row in stored[room] if row[0] is not None] for room in rooms}
+
+
+def make_pipeline(rng: random.Random, words: Words) -> Source:
+    """A tokenizer.json of any parts that the package has, one of them changed."""
+    parts = _stored_parts()
+
+    def any_steps(room: str, inside: str) -> Any:
+        some = rng.choices(parts[room], k=rng.choice((0, 1, 2, 3, 20)))
+        return some[0] if len(some) == 1 else {"type": "Sequence", inside: some}
+
+    tree: dict[str, Any] = {
+        "added_tokens": [],
+        "normalizer": any_steps("normalizers", "normalizers"),
+        "pre_tokenizer": any_steps("pre_tokenizers", "pretokenizers"),
+        "decoder": any_steps("decoders", "decoders"),
+        "model": rng.choice(parts["models"]),
+    }
+    files = dict(model_of(_KINDS["bytelevel"], rows_of(tree)))
+    if rng.random() < 0.8:
+        room = rng.choice(("normalizer", "pre_tokenizer", "decoder", "model"))
+        tree[room] = values.changed(rng, tree[room], words)
+    files["m/tokenizer.json"] = values.encoded(tree)
+    return Source(files, ("@m",))
+
+
 def make_patterns(rng: random.Random, words: Words) -> Source:
     """A tokenizer.json with a Split of any pattern, or a tekken.json."""
     some = rng.choices(_PATTERN_PARTS, k=rng.randrange(1, 30))

@@ -102,6 +102,7 @@ READERS = {
     "llama2c-tokenizer": ("sources/llama2c/tokenizer.py",),
     "tiktoken": ("tokenizers/tiktoken.py",),
     "patterns": ("tokenizers/patterns/*.py", "tokenizers/pre_tokenizers.py"),
+    "pipeline": ("tokenizers/pipeline/*.py", "tokenizers/models/pipeline.py"),
     "characters": ("tokenizers/characters.py", "checkpoints/pickles.py"),
     "fairseq": ("sources/fairseq/dictionary.py", "tokenizers/models/word_bpe.py"),
     "translator-tokenizer": (
@@ -171,6 +172,7 @@ _MAKERS = {
     "llama2c-tokenizer": directories.make_llama2c_tokenizer,
     "tiktoken": directories.make_tiktoken,
     "patterns": directories.make_patterns,
+    "pipeline": directories.make_pipeline,
     "characters": directories.make_characters,
     "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,

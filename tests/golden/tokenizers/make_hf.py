@@ -251,6 +251,61 @@ def train_merged():
     return tokenizer
 
 
+def train_pipeline():
+    """Parts that no well-known model has together: accents taken off decomposed letters, quotes
+    replaced, digits by themselves, BPE whose words have a prefix and a suffix."""
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
+
+    tokenizer = Tokenizer(
+        models.BPE(
+            unk_token="[UNK]",
+            fuse_unk=True,
+            continuing_subword_prefix="##",
+            end_of_word_suffix="</w>",
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFKD(),
+            normalizers.StripAccents(),
+            normalizers.Lowercase(),
+            normalizers.Replace(Regex("``|''|[\u2018-\u201f]+"), '"'),
+            normalizers.Strip(),
+            normalizers.NFC(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Punctuation("contiguous"),
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.Split(Regex("[a-z]+(?=['\"])"), "merged_with_next"),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("##", ""), decoders.BPEDecoder("</w>")])
+    trainer = trainers.BpeTrainer(
+        vocab_size=900,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
+        limit_alphabet=250,
+        continuing_subword_prefix="##",
+        end_of_word_suffix="</w>",
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("[MASK]", lstrip=True, normalized=False)])
+    tokenizer.add_tokens([AddedToken("Ångström", single_word=True, normalized=True)])
+    return tokenizer
+
+
 def without_byte_tokens(spec: str) -> str:
     """The trainer makes added tokens of the pieces of bytes."""
     import json
@@ -268,6 +323,7 @@ TRAINERS = {
     "composed": train_composed,
     "characters": train_characters,
     "merged": train_merged,
+    "pipeline": train_pipeline,
 }
 
 

@@ -97,6 +97,7 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     sets.update(clusters())
     sets.update(categories(sets))
     sets.update(cases())
+    sets.update(scripts())
     accents = normalizers.StripAccents().normalize_str
     sets["accent"] = {c for c in CODE_POINTS if accents(chr(c)) != chr(c)}
     assert all(accents(chr(c)) == "" for c in sets["accent"])
@@ -159,6 +160,23 @@ def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:
         "small": lower,
         "numeric": {ord(stretch) for stretch, _ in found if len(stretch) == 1 and stretch != "a"},
     }
+
+
+def scripts() -> dict[str, set[int]]:
+    """The characters of each script as UnicodeScripts has them; in none is what it takes to any."""
+    from tokenizers import pre_tokenizers
+
+    cut = pre_tokenizers.UnicodeScripts().pre_tokenize_str
+    text = "".join(chr(c) for c in CODE_POINTS if cut(chr(c)))
+    groups: list[str] = []
+    for stretch, _ in cut(text):
+        for i, group in enumerate(groups):
+            if len(cut(group[0] + stretch[0])) == 1:
+                groups[i] += stretch
+                break
+        else:
+            groups.append(stretch)
+    return {f"script {i:03}": set(map(ord, group)) for i, group in enumerate(groups)}
 
 
 def cases() -> dict[str, set[int]]:

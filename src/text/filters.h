@@ -1,0 +1,29 @@
+// text: what a pipeline's decoder does to the text of all tokens together, byte by byte as it goes
+// out: a text becomes another, a character goes at the ends. Each filter is a row of the section
+// behind the spelled pieces and has a byte of the decoder's state. Includes sinks.h and steps.h
+// only; never allocates.
+//
+// A text that may go on is not kept: it is the beginning of the filter's own text (Knuth, Morris
+// and Pratt 1977), and of a character's run the count is enough.
+#pragma once
+#include "sinks.h"
+#include "steps.h"
+
+namespace phasor::pieces {
+
+constexpr uint32_t kMostFilters = sizeof TokenDecoder{}.filters;
+// the other bytes have the token before, which may come again
+constexpr uint32_t kFiltersBesideRepeats = kMostFilters - 4;
+
+// Checks the filters among a section's rows, at most so many; null, or what is wrong.
+const char* check_filters(const Tokenizer& t, uint32_t most);
+
+// Bytes that `bytes` of text become at most, with what was held back before.
+uint64_t filtered_bytes(const Tokenizer& t, uint64_t bytes);
+
+// What a sink does with a text in place of writing it.
+void put_filtered(TextSink* sink, Span text);
+// The text ends: what the filters hold goes out, or is gone.
+void end_filters(TextSink* sink);
+
+}  // namespace phasor::pieces
