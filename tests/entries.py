@@ -71,6 +71,7 @@ CONVERTER = {
     "llama2c-tokenizer": ("tests/python/test_llama2c.py", "convert llama2c"),
     "tiktoken": ("tests/python/test_tiktoken.py", "convert tekken"),
     "patterns": ("tests/python/test_patterns.py", "convert directory"),
+    "pipeline": ("tests/python/test_pipeline.py", "convert directory"),
     "characters": ("tests/python/test_characters.py", "convert characters"),
     "fairseq": ("tests/python/test_fairseq_files.py", "convert fairseq"),
     "translator-tokenizer": ("tests/python/test_convert_translators.py", "convert directory"),

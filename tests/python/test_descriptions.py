@@ -3,7 +3,9 @@ patterns that drop a bias or a norm, a tokenizer of another kind; and what the l
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -183,15 +185,70 @@ def test_the_numbers_of_an_unbiased_norm(tmp_path, capsys):
 # ---- tokenizers
 
 
-@pytest.mark.parametrize("form", ["txt", "json"])
-def test_a_wordpiece_vocabulary_is_no_list_of_words(tmp_path, capsys, form):
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "town", "##s", *"abcdef"]
-    path = tmp_path / f"vocab.{form}"
-    path.write_text("\n".join(words) if form == "txt" else str(words).replace("'", '"'))
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "town", "##s", *"abcdef"]
+
+
+def test_a_wordpiece_vocabulary_is_no_list_of_words(tmp_path, capsys):
+    path = tmp_path / "vocab.json"
+    path.write_text(str(WORDS).replace("'", '"'))
     assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1
     assert f"{path}: is a WordPiece vocabulary (pieces after ##)" in capsys.readouterr().err
     path.write_text(path.read_text().replace("##s", "lives"))
     assert run(tmp_path, tensors(), TOML + "[source]\nunknown = 1\n", "--tokenizer", path) == 0
+
+
+def ids_of(phasor, model, text):
+    words = [phasor, "tokenize", model, "--print-ids", text]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def tokenizer_json(folder, **parts):
+    spec = {
+        "added_tokens": [],
+        "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "WordLevel",
+            "unk_token": "[UNK]",
+            "vocab": {word: i for i, word in enumerate(WORDS)},
+        },
+    }
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(spec | parts))
+    return path
+
+
+AROUND = {
+    "type": "BertProcessing",
+    "sep": ["[SEP]", 3],
+    "cls": ["[CLS]", 2],
+}
+
+
+def test_files_of_hugging_face_beside_a_state_dict(tmp_path, capsys, phasor):
+    """Which file it found, what it puts around a text, and the file's own ids."""
+    plain = tokenizer_json(tmp_path)
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", plain) == 0
+    assert f"{plain}: tokenizer.json, WordLevel\n" in capsys.readouterr().err
+    assert ids_of(phasor, tmp_path / "m.phasor", "Town a, b") == "4,6,1,7"
+    around = tokenizer_json(tmp_path, post_processor=AROUND)
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", around) == 0
+    assert "ids before a text [2], behind it [3], as it says" in capsys.readouterr().err
+    assert ids_of(phasor, tmp_path / "m.phasor", "a") == "2,6,3"
+    pieces = tmp_path / "vocab.txt"
+    pieces.write_text("\n".join(WORDS) + "\n")
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", pieces) == 0
+    assert f"{pieces}: WordPiece, text in lower case" in capsys.readouterr().err
+    assert ids_of(phasor, tmp_path / "m.phasor", "TOWNS") == "2,4,5,3"
+
+
+def test_a_tokenizer_json_that_is_refused_names_its_part(tmp_path, capsys):
+    path = tokenizer_json(tmp_path, normalizer={"type": "Shout"})
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1
+    error = capsys.readouterr().err
+    assert f"{path}: normalizer Shout is not supported" in error and error.count("\n") == 1
 
 
 # ---- the proof

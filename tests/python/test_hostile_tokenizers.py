@@ -75,9 +75,6 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
             ('{"type":"Sequence","%s":[' % inside) * count + json.dumps(part) + "]}" * count,
         )
 
-    words = {"type": "Metaspace", "replacement": "\u2581"}
-    meta = {"normalizer": None, "pre_tokenizer": words, "decoder": words, "added_tokens": []}
-    pairs = {"type": "BPE", "vocab": {"a": 0, "<unk>": 1}, "merges": [], "unk_token": "<unk>"}
     return {
         "nested": (DEEP, "nested deeper"),
         "not_json": ("{", "not a JSON object"),
@@ -94,10 +91,6 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
         "pattern": (
             with_(pre_tokenizer={"type": "Split", "pattern": "x", "behavior": "Isolated"}),
             "pre_tokenizer.pattern",
-        ),
-        "replace": (
-            with_(normalizer={"type": "Replace", "pattern": {"Regex": "(x+x+)+y"}, "content": "z"}),
-            "normalizer Replace",
         ),
         "negative": (with_(model={**model, "vocab": {"a": -1, "b": 1 << 70}}), "has the id -1"),
         "large_id": (with_(model={**model, "vocab": {"a": 1 << 40}}), "has the id"),
@@ -208,6 +201,7 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
         "unigram": (
             with_(
                 model={"type": "Unigram", "unk_id": 9, "vocab": [["a", 0.0]]},
+                added_tokens=[],
                 pre_tokenizer={"type": "Metaspace", "replacement": "\u2581"},
             ),
             "model.unk_id",
@@ -219,32 +213,6 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
         "unigram_score": (
             with_(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 10**400]]}),
             "model.vocab",
-        ),
-        "pairs_unknown": (
-            with_(model={**pairs, "unk_token": None}, **meta),
-            "model.unk_token null with BPE and Metaspace",
-        ),
-        "pairs_bytes": (
-            with_(model={**pairs, "byte_fallback": True}, **meta),
-            "model.byte_fallback with BPE and Metaspace",
-        ),
-        "pairs_whole": (
-            with_(model={**pairs, "ignore_merges": True}, **meta),
-            "model.ignore_merges with BPE and Metaspace",
-        ),
-        "pairs_words": (
-            with_(model=pairs, **{**meta, "pre_tokenizer": None}),
-            "pre_tokenizer [] with BPE",
-        ),
-        "pairs_normalizer": (
-            with_(model=pairs, **{**meta, "normalizer": {"type": "Nmt"}}),
-            "normalizer Nmt with BPE in this place",
-        ),
-        "words_space": (bert_words({"a ": 0}), "the token 'a ' ends in a space"),
-        "words_added_space": (bert_words({"a</w>": 0}, "a "), "the token 'a ' ends in a space"),
-        "words_added_end": (
-            bert_words({"b": 0}, "a</w>"),
-            "the added token 'a</w>' has </w>, the end of a word",
         ),
         "charsmap": (
             with_(
@@ -280,7 +248,7 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
                 pre_tokenizer={"type": "Metaspace", "replacement": "\u2581"},
                 decoder={"type": "Metaspace", "replacement": "\u2581"},
             ),
-            "normalizer Replace with",
+            "that make 715 bytes of one",
         ),
     }
 
@@ -595,6 +563,36 @@ def test_a_tokenizer_without_a_piece(tmp_path):
         build_hf_section(tmp_path)
 
 
+METASPACE = {"type": "Metaspace", "replacement": "\u2581"}
+PAIRS = {
+    "added_tokens": [],
+    "pre_tokenizer": METASPACE,
+    "decoder": METASPACE,
+    "model": {"type": "BPE", "vocab": {"a": 0, "<unk>": 1}, "merges": [], "unk_token": "<unk>"},
+}
+# What the models for well-known tokenizers do not take, and a pipeline does.
+PIPELINES = {
+    "pairs_unknown": {**PAIRS, "model": {**PAIRS["model"], "unk_token": None}},
+    "pairs_bytes": {**PAIRS, "model": {**PAIRS["model"], "byte_fallback": True}},
+    "pairs_whole": {**PAIRS, "model": {**PAIRS["model"], "ignore_merges": True}},
+    "pairs_words": {**PAIRS, "pre_tokenizer": None},
+    "pairs_normalizer": {**PAIRS, "normalizer": {"type": "Nmt"}},
+    "words_space": bert_words({"a ": 0}),
+    "words_added_space": bert_words({"a</w>": 0}, "a "),
+    "words_added_end": bert_words({"b": 0}, "a</w>"),
+    "replace": {
+        **bert_words({"a": 0}),
+        "normalizer": {"type": "Replace", "pattern": {"Regex": "(x+x+)+y"}, "content": "z"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_what_is_a_pipeline(tmp_path, name):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(PIPELINES[name]))
+    assert struct.unpack_from("<I", build_hf_section(tmp_path)[0]) == (9,)
+
+
 @pytest.mark.parametrize("token", ["a", 1, None, {}, {"content": "<mask>", "id": "9"}])
 def test_an_added_token_that_is_none_where_a_mask_may_be_left_out(tmp_path, token):
     (tmp_path / "tokenizer.json").write_text(
@@ -823,6 +821,9 @@ def test_the_reproductions_beside_the_checkout(tmp_path):
     )
     lines = done.stdout.splitlines()
     assert len(lines) == 23 and not done.returncode
+    converts = {"regex"}  # (a+)+$ is regular: its table of states has no bad text
     for line in lines:
+        if line.split()[0] in converts:
+            assert " rc=0 " in line, line
+            continue
         assert " rc=1 convert: build/tokb/" in line and "internal error" not in line, line
-    assert not (tmp_path / "build" / "tokb.phasor").exists()

@@ -55,6 +55,7 @@ int main(int, char** argv) {
         (WORDS, True),
         ("unigram", True),
         ("gelu-tanh,ring", True),
+        ("q8,pipeline", True),
         ("q8,byte-bpee", False),
         ("q8,silu,silu", False),
         ("", True),
@@ -72,6 +73,48 @@ def test_a_word_that_is_none_is_refused(words, known):
     )
     assert (done.returncode == 0) == known, done.stderr
     assert known or "PHASOR_ONLY has a word twice" in done.stderr
+
+
+TOKENIZERS = r"""
+#include <cstdio>
+#include <vector>
+#include "text/tokenizer.h"
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::FILE* const f = std::fopen(argv[i], "rb");
+    std::vector<unsigned char> section(1 << 20);
+    section.resize(std::fread(section.data(), 1, section.size(), f));
+    std::fclose(f);
+    phasor::Tokenizer t;
+    const char* why = nullptr;
+    const bool opens = phasor::tokenizer_open(&t, section.data(), section.size(), &why);
+    std::printf("%d%d\n", phasor::tokenizer_is_built(section.data(), section.size()), opens);
+  }
+}
+"""
+GOLDENS = {
+    "unigram": "unigram", "bpe": "sentencepiece-bpe", "wordpiece": "wordpiece",
+    "bytelevel": "byte-bpe", "composed": "byte-bpe", "metaspace": "metaspace",
+    "characters": "char-bpe", "merged": "metaspace-bpe", "pipeline": "pipeline",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("left_out", ["pipeline", "byte-bpe", "every other one"])
+def test_a_tokenizer_of_a_model_that_is_left_out(tmp_path, left_out):
+    """Each golden section opens where its model is built, and is told where it is not."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    alone = left_out == "every other one"
+    words = {"pipeline"} if alone else set(GOLDENS.values()) - {left_out}
+    (tmp_path / "main.cpp").write_text(TOKENIZERS)
+    sources = [tmp_path / "main.cpp", *sorted((ROOT / "src/text").glob("*.cpp"))]
+    flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{ROOT}/src"]
+    only = f'-DPHASOR_ONLY="{",".join(sorted(words))}"'
+    subprocess.run([compiler, *flags, only, *sources, "-o", tmp_path / "only"], check=True)
+    paths = [ROOT / f"tests/golden/tokenizers/{name}.bin" for name in GOLDENS]
+    said = subprocess.run([tmp_path / "only", *paths], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["11" if of in words else "00" for of in GOLDENS.values()]
 
 
 @pytest.fixture(scope="module")

@@ -208,7 +208,13 @@ def _template(tokenizer: Tokenizer, info: dict, given: list[str]) -> str | None:
 
 
 def difference(
-    driver: Driver, section: bytes, info: dict, tokenizer: Tokenizer, seed: int, given: list[bytes]
+    driver: Driver,
+    section: bytes,
+    info: dict,
+    tokenizer: Tokenizer,
+    spec: dict,
+    seed: int,
+    given: list[bytes],
 ) -> str | None:
     """What is wrong with a section, in a line. Raised if the package encodes no text at all."""
     cut = tokenizer.truncation
@@ -227,7 +233,11 @@ def difference(
             return found
         sequences = [*theirs, *draws.sequences(seed, tokenizer, SEQUENCES)]
         decoded = _all_asked(tokenizer.decode, sequences)
-        pairs = [(ids, text) for ids, text in zip(sequences, decoded) if text is not None]
+        pairs = [
+            (ids, text)
+            for ids, text in zip(sequences, decoded)
+            if text is not None and not _has_broken_bytes(tokenizer, spec, ids)
+        ]
         sequences, decoded = [ids for ids, _ in pairs], [text.encode() for _, text in pairs]
         found = _first("text", sequences, decoded, driver.decode(path, sequences), _ids_shown)
         if found:
@@ -240,6 +250,30 @@ def difference(
         tokenizer.enable_truncation(**cut)
     short = [draws.as_text(text) for text in given if 0 < len(text) < 200][:12]
     return _template(tokenizer, info, short)
+
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def _has_broken_bytes(tokenizer: Tokenizer, spec: dict, ids: list[int]) -> bool:
+    """Whether a sequence has a run of byte tokens that is not UTF-8: the package makes U+FFFD of
+    every byte of it, which a text that goes out token by token cannot (docs/format.md)."""
+    if not any(step["type"] == "ByteFallback" for step in _steps(spec, "decoder")):
+        return False
+    special = {token["content"] for token in spec["added_tokens"] if token["special"]}
+    tokens = [tokenizer.id_to_token(id_) for id_ in ids]
+    run = b""
+    for token in (*(t for t in tokens if t is not None and t not in special), ""):
+        byte = _BYTE.fullmatch(token)
+        if byte:
+            run += bytes([int(byte[1], 16)])
+            continue
+        try:
+            run.decode()
+        except UnicodeDecodeError:
+            return True
+        run = b""
+    return False
 
 
 def _bytes_shown(text: bytes) -> str:
@@ -261,7 +295,7 @@ def checked(
             tokenizer = oracle or _asked(Tokenizer.from_file, str(path))
         section, info = build_hf_section(path)
         with _quiet():
-            line = _asked(difference, driver, section, info, tokenizer, seed, given)
+            line = _asked(difference, driver, section, info, tokenizer, spec, seed, given)
     except PhasorError as error:
         line = str(error).replace(str(path), path.name)
         part = refused_part(spec, line)

@@ -11,9 +11,11 @@ from phasor import mistaken
 from phasor.checkpoints.pickles import no_storage, unpickle
 from phasor.errors import PhasorError, named
 from phasor.families.model import Model
-from phasor.files import parse_json, read_bytes
+from phasor.files import has_file, parse_json, read_bytes
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.sources.fairseq import dictionary
+from phasor.sources.hugging_face import around
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section, kind_of_file
 from phasor.sources.llama2c.tokenizer import build_llama2c_section
 from phasor.tokenizers import characters, tiktoken
 from phasor.tokenizers.models import word_list
@@ -54,10 +56,10 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
-            if "[UNK]" in words and any(word.startswith("##") for word in words):
+            if _is_wordpiece(words):
                 raise PhasorError(
                     "is a WordPiece vocabulary (pieces after ##), which as a list of words would"
-                    " give other ids: it is built for the directory of an encoder of BERT's kind"
+                    " give other ids: write it as vocab.txt, a piece a line"
                 )
             if characters.is_table(path, words):
                 if path.suffix == ".txt":
@@ -65,8 +67,9 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
                 return characters.build_characters_section(words, side["unknown"])
             return word_list.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError(
-            "expected a SentencePiece .model, llama2.c's .bin, a .tiktoken, a tekken.json,"
-            " nanoGPT's meta.pkl, or a list of words or characters in .txt or .json"
+            "expected a tokenizer.json, WordPiece's vocab.txt, vocab.json beside merges.txt, a"
+            " SentencePiece .model, llama2.c's .bin, a .tiktoken, a tekken.json, nanoGPT's"
+            " meta.pkl, or a list of words or characters in .txt or .json"
         )
     except PhasorError as error:
         if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
@@ -91,6 +94,43 @@ def _words(data: bytes, suffix: str) -> list[str]:
     return content
 
 
+def _is_hugging_face(path: Path) -> str:
+    """What a file is of Hugging Face's packages; empty: none."""
+    try:
+        if path.suffix != ".txt" or path.name == "merges.txt" or not path.is_file():
+            return kind_of_file(path)
+        return "WordPiece" if _is_wordpiece(_words(read_bytes(path), path.suffix)) else ""
+    except PhasorError:
+        return ""  # whoever reads it says what is wrong
+
+
+def _is_wordpiece(words: Sequence[str]) -> bool:
+    return "[UNK]" in words and any(word.startswith("##") for word in words)
+
+
+def _from_hugging_face(path: Path, model: Model, side: str, what: str) -> bytes:
+    """The section, and into the descriptor what goes around a text, where it says nothing."""
+    try:
+        section, info = build_hf_section(path)
+    except PhasorError as error:
+        raise named(path, error) from error
+    of = model.descriptor[side]
+    note = f"{path}: {what}"
+    if what == "WordPiece" and not has_file(path.parent / "tokenizer_config.json"):
+        note += ", text in lower case without accents, as BERT's own (do_lower_case in a"
+        note += " tokenizer_config.json beside it says otherwise)"
+    if side == "source" and (info["prefix"] or info["suffix"]) and not of["prefix"] + of["suffix"]:
+        segments = model.descriptor["encoder"]["segments"]
+        around.check_segments(info, segments)
+        of.update({name: info[name] for name in ("prefix", "suffix", "pair_segment")})
+        of["pair"] = info["pair"] or []
+        if of["pair_segment"] >= segments:
+            of["pair_segment"] = 0
+        note += f"; ids before a text {info['prefix']}, behind it {info['suffix']}, as it says"
+    model.notes.append(note)
+    return section
+
+
 def check_count(sides: int, given: Sequence[Path]) -> None:
     """PhasorError for more tokenizers than sides."""
     if len(given) > sides:
@@ -108,7 +148,12 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
             continue
         kind = OWN["source" if path == paths.get("source") else side]
         if kind not in sections:
-            sections[kind] = tokenizer_section(path, model.descriptor[side])
+            what = _is_hugging_face(path)
+            sections[kind] = (
+                _from_hugging_face(path, model, side, what)
+                if what
+                else tokenizer_section(path, model.descriptor[side])
+            )
         which = f"--tokenizer {path}" if characters.byte_table(path) is not None else f"{path}"
         place(model, side, kind, sections[kind], which)
     return sections

@@ -20,7 +20,7 @@ _KINDS: dict[str, tuple[str, tuple]] = {
             "text",
             (str,),
             "behavior content replacement prepend_scheme str_rep precompiled_charsmap prefix "
-            "prepend suffix delimiter",
+            "prepend suffix delimiter pad_token word_delimiter_token",
         ),
         (
             "true or false",

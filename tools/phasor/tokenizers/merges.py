@@ -56,21 +56,26 @@ def scored_merges(scores: Mapping[str, float], ids: Mapping[str, int]) -> list[t
 
 
 def put_merges(
-    section: PackageSection, model: dict, ids: list[int], reachable: Callable[[str, str], bool]
+    section: PackageSection,
+    model: dict,
+    ids: list[int],
+    reachable: Callable[[str, str], bool],
+    lost: int = 0,
 ) -> None:
     """The ids of bytes; the merges by (left, right) with their ranks, then the results by rank,
-    those that no text can reach left out; of many merges, where those of each left part begin."""
+    those that no text can reach left out; of many merges, where those of each left part begin.
+    lost: characters that a right part loses."""
     vocabulary = section.vocabulary
     rows, results = [], []
     for (left, right), _ in sorted(
         merge_pairs(member(model, "merges", "model")).items(), key=lambda item: item[1]
     ):
-        for piece in (left, right, left + right):
+        for piece in (left, right, left + right[lost:]):
             if piece not in vocabulary.of_model:
                 raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
         if reachable(left, right):
             rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
-            results.append(vocabulary.of_model[left + right])
+            results.append(vocabulary.of_model[left + right[lost:]])
     section.merges = len(rows)
     rows.sort()
     section.model_data = b"".join(

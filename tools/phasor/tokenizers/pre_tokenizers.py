@@ -252,7 +252,7 @@ def _known(regex: str, matches: tuple, before: list[Step], of_letters: bool) -> 
     return found
 
 
-_WHITESPACE_REGEX = r"\w+|[^\w\s]+"
+WHITESPACE_REGEX = r"\w+|[^\w\s]+"
 
 
 def _of_type(step: dict, letters: str) -> list[Step]:
@@ -270,7 +270,7 @@ def _of_type(step: dict, letters: str) -> list[Step]:
             return [Step(ONE if behavior == "isolated" else RUN, signs)]
         return [_pattern(one_of(signs), behavior, False, letters)]
     if kind == "Whitespace":
-        return [_pattern(compiled(_WHITESPACE_REGEX, FANCY), "removed", True, letters)]
+        return [_pattern(compiled(WHITESPACE_REGEX, FANCY), "removed", True, letters)]
     if kind == "WhitespaceSplit":
         return [_pattern(one_of(spaces), "removed", False, letters)]
     if kind == "BertPreTokenizer":

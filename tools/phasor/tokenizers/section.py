@@ -53,7 +53,13 @@ class Section:
         self.rule = self.word_chars = self.merges = 0
         self.more_steps: list[int] = []  # of the pre-tokenizer, behind the rule
         self.runs = self.model_data = self.prefix = b""
+        self.steps = self.suffix = b""  # of a pipeline
         self.added: list[tuple[bytes, int, int]] = []  # (text, id, flags)
+
+    def _last_bytes(self) -> bytes:
+        if not self.steps:
+            return bytes(self.more_steps)
+        return struct.pack("<II", len(self.steps), len(self.suffix))
 
     def bytes(self, pieces: list[tuple[bytes, float, int]]) -> bytes:
         """The section with these pieces: (text, a score or the bits of the marks, type) by id."""
@@ -63,7 +69,7 @@ class Section:
             table += struct.pack(form, len(text), len(piece), value, kind)
             text += piece
         surface_at = len(text)
-        text += self.surface + self.prefix
+        text += self.surface + self.prefix + self.suffix
         added = bytearray()
         starts = np.zeros(16, dtype="<u4")
         for content, id_, flags in self.added:
@@ -86,7 +92,7 @@ class Section:
             self.trie,
             self.strings,
             self.runs,
-            self.model_data,
+            self.model_data + self.steps,
             (starts.tobytes() + added) if added else b"",
         ):
             offsets.append(HEADER_BYTES + len(body) if part or len(offsets) < 3 else 0)
@@ -114,7 +120,7 @@ class Section:
             len(self.added),
             self.word_chars,
             len(self.prefix),
-            bytes(self.more_steps),
+            self._last_bytes(),
         )
         assert len(header) == HEADER_BYTES
         return header + body

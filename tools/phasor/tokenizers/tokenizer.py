@@ -7,7 +7,9 @@ ignored.
 
 from __future__ import annotations
 
-from phasor.tokenizers.models import MODELS
+from typing import Any
+
+from phasor.tokenizers.models import MODELS, pipeline
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 
@@ -34,3 +36,19 @@ def build_proto_section(proto: dict) -> bytes:
     if not proto["pieces"]:
         raise TokenizerError("the model has no pieces")
     return model.from_proto(proto)
+
+
+def json_section(spec: dict) -> tuple[bytes, Any, int | None]:
+    """The section of a tokenizer.json, its vocabulary, its unknown id: a model that is made for its
+    kind, where one takes all of it, else the pipeline of its own parts."""
+    model = spec["model"]
+    try:
+        kind = model.get("type")
+        made = (model for model in MODELS if model.from_json and model.json_type == kind)
+        known = next((model for model in made if model.takes(spec)), None)
+        if known is not None:
+            return known.from_json(spec)
+    except TokenizerError:
+        if type(model) is not dict:  # a reader's own kind of vocabulary, which no other has
+            raise
+    return pipeline.from_json(spec)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 from phasor.errors import PhasorError, printable, shown
-from phasor.files import has_file, parse_json, read_bytes, read_json, read_text
+from phasor.files import has_file, read_json, read_text
 from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.sources.hugging_face import added, around, numbered, tokenizer_json
@@ -336,7 +336,6 @@ def given(
 
 
 _WORDPIECES = {"[UNK]", "[CLS]", "[SEP]"}  # lines of a BERT's vocab.txt
-_JSON_BYTES = 128 << 20
 
 
 def _of_package(path: Path) -> bool:
@@ -344,16 +343,11 @@ def _of_package(path: Path) -> bool:
     whose ids only its directory says."""
     if path.name == "sentencepiece.bpe.model":
         raise PhasorError("the ids are not those of the file alone: give its directory")
-    if path.name in ("vocab.json", "merges.txt"):
-        return all(has_file(path.parent / name) for name in ("vocab.json", "merges.txt"))
     if path.name == "vocab.txt" and has_file(path):
         return has_file(path.parent / "bpe.codes") or _WORDPIECES <= {
             *read_text(path).split("\n")
         }
-    if path.suffix != ".json" or path.name.endswith("tekken.json"):
-        return False
-    content = parse_json(read_bytes(path, _JSON_BYTES))
-    return isinstance(content, dict) and isinstance(content.get("model"), dict)
+    return bool(tokenizer_json.kind_of_file(path))
 
 
 def _check_below(folder: Path) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from phasor import side_files
-from phasor.errors import shown
-from phasor.files import has_file, is_file
+from phasor.errors import printable, shown
+from phasor.files import has_file, is_file, parse_json, read_bytes
 from phasor.sources.hugging_face.added import (
     USUAL,
     configuration,
@@ -40,9 +40,9 @@ from phasor.sources.hugging_face.older_files import (
     from_xlm_roberta,
     is_blenderbot_small,
 )
-from phasor.tokenizers.json_parts import fields, member, refuse, steps
-from phasor.tokenizers.models import MODELS
+from phasor.tokenizers.json_parts import fields, member, steps
 from phasor.tokenizers.section import TokenizerError
+from phasor.tokenizers.tokenizer import json_section
 from phasor.tokenizers.vocabulary import Vocabulary
 
 
@@ -112,6 +112,24 @@ def _read_spec(path: Path, config: dict) -> dict:
     )
 
 
+_JSON_BYTES = 128 << 20
+
+
+def kind_of_file(path: Path) -> str:
+    """What a .json or a merges.txt is that build_hf_section reads alone; empty: none, which may be
+    a list of words."""
+    if path.name in ("vocab.json", "merges.txt"):
+        there = all(has_file(path.parent / name) for name in ("vocab.json", "merges.txt"))
+        return "byte-level BPE" if there else ""
+    if path.suffix != ".json" or path.name.endswith("tekken.json") or not has_file(path):
+        return ""
+    content = parse_json(read_bytes(path, _JSON_BYTES))
+    model = content.get("model") if isinstance(content, dict) else None
+    if not isinstance(model, dict):
+        return ""
+    return f"tokenizer.json, {printable(str(model.get('type')), 40)}"
+
+
 def _without_rowless(spec: dict, config: dict, rows: int) -> list[str]:
     """Leaves out a mask and a padding token behind the rows of the embedding, as Blenderbot's mask
     and the [PAD] of many fine-tuned models are; what was left out. No text has them. Another token
@@ -133,15 +151,14 @@ def build_hf_section(
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …); rows: of the embedding, behind which a mask
     and a padding token are left out; lowercase: texts become lower case first. Returns the section
-    and what else the files say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there
-    are), `left_out` (texts of tokens), `ids` (of all pieces by their texts), `special` (the special
-    tokens' alone), `pad`, `unknown`, `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the
-    template's ids `prefix`, `suffix`, `pair` (lists; `pair` is read by pair_of), `pair_segment`
-    (the segment of a second text and of what follows it) and `other_segments` (whether special
-    tokens have other segments: check_segments), `max_length` (tokenizer_config.json's
-    model_max_length, or None) and `truncation` (tokenizer.json's, or None; the engine's limits are
-    the user's). Raises TokenizerError, naming the thing, for what would change the ids and is not
-    understood.
+    and what else the files say: `pieces` (how many ids there are), `left_out` (texts of tokens),
+    `ids` (of all pieces by their texts), `special` (the special tokens' alone), `pad`, `unknown`,
+    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
+    `pair` (lists; `pair` is read by pair_of), `pair_segment` (the segment of a second text and of
+    what follows it) and `other_segments` (whether special tokens have other segments:
+    check_segments), `max_length` (tokenizer_config.json's model_max_length, or None) and
+    `truncation` (tokenizer.json's, or None; the engine's limits are the user's). Raises
+    TokenizerError, naming the thing, for what would change the ids and is not understood.
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
@@ -172,12 +189,8 @@ def build_hf_section(
         if lowercase:
             spec = _lowercased(spec)
         left_out = [] if rows is None else _without_rowless(spec, config, rows)
-        kind = member(spec, "model", "tokenizer.json").get("type")
-        built = (model for model in MODELS if model.from_json and model.json_type == kind)
-        model = next((model for model in built if model.takes(spec)), None)
-        if model is None:
-            refuse(f"model {shown(kind)}")
-        section, vocabulary, unknown = model.from_json({"added_tokens": [], **spec})
+        member(spec, "model", "tokenizer.json")
+        section, vocabulary, unknown = json_section({"added_tokens": [], **spec})
         template = {**template_of(spec, vocabulary), **class_template(config, vocabulary)}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TokenizerError(
@@ -191,7 +204,6 @@ def build_hf_section(
     return section, {
         **types,
         **cut_of(config, spec),
-        "model": model.name,
         "pieces": vocabulary.count(),
         "left_out": left_out,
         "ids": {**vocabulary.of_model, **vocabulary.ids},

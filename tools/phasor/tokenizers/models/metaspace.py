@@ -13,6 +13,8 @@ from phasor.tokenizers.classes import SPACE, class_runs, of_ranges
 from phasor.tokenizers.first_map import FORMS, SPACES, FirstMap, put_first_map
 from phasor.tokenizers.json_parts import META, fields, member, metaspace, refuse, steps
 from phasor.tokenizers.model import Model
+from phasor.tokenizers.pipeline.clusters import BREAKS, OTHER_BREAKS
+from phasor.tokenizers.pipeline.steps import Clusters
 from phasor.tokenizers.section import Section, TokenizerError
 from phasor.tokenizers.vocabulary import PackageSection, Text, Vocabulary
 
@@ -28,22 +30,8 @@ from phasor.tokenizers.vocabulary import PackageSection, Text, Vocabulary
     MERGE_FIRST,
 ) = 1, 32, 64, 128, 256, 512, 1024, 4096, 8192  # flags
 BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
-BREAKS = {
-    "control": 3,
-    "extend": 4,
-    "extend_conjunct": 5,
-    "linker": 6,
-    "spacing": 8,
-    "prepend": 9,
-    "leading": 10,
-    "vowel": 11,
-    "trailing": 12,
-    "pictographic": 14,
-    "consonant": 15,
-}
 SYLLABLE = 1 << 9  # the class of what the first map makes jamo of
 HANGUL = (0xAC00, 0xD7A3)
-OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (*HANGUL, 13))
 
 
 def _words(spec: dict) -> int:
@@ -141,7 +129,7 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int, Fi
     return trie, strings, flags, first
 
 
-def _vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
+def vocabulary_of(model: dict) -> tuple[dict[str, int], np.ndarray]:
     """Ids by text (of pieces that are there twice the package takes the last), and the scores with
     the unknown's behind them."""
     given = member(model, "vocab", "model")
@@ -167,7 +155,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
         refuse("model.byte_fallback with Unigram")
     if model.get("unk_id") is None:
         refuse("model.unk_id null")
-    ids, scores = _vocabulary(model)
+    ids, scores = vocabulary_of(model)
     if not 0 <= model["unk_id"] < len(scores):
         raise TokenizerError(f"model.unk_id: {model['unk_id']}, there are {len(scores)} pieces")
     vocabulary = Vocabulary(ids, spec["added_tokens"], len(scores))
@@ -211,15 +199,7 @@ def put_words(section: PackageSection, spec: dict) -> None:
 def _normalized(section: Section, first: FirstMap) -> Text:
     """What the normalizer makes of an added token's text: only of plain ASCII, where each character
     is a cluster of its own."""
-    units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
-
-    def char(c: str) -> str:
-        unit = units[0] if units else 0
-        node = (unit >> 10) << ((unit & 0x200) >> 6) ^ ord(c)
-        if not units or units[node] & 0x800000FF != ord(c) or not units[node] & 0x100:
-            return c
-        at = units[node ^ (units[node] >> 10) << ((units[node] & 0x200) >> 6)] & 0x7FFFFFFF
-        return section.strings[at : section.strings.index(0, at)].decode()
+    clusters = Clusters(section.trie, section.strings, section.expansion, section.longest_rule)
 
     def normalize(text: str) -> str:
         changes = section.trie or section.flags & (STRIP_FIRST | STRIP_END | MERGE_SPACES)
@@ -229,7 +209,7 @@ def _normalized(section: Section, first: FirstMap) -> Text:
                 f"the added token {text!r}, which is looked for in the normalized text, with such "
                 "a normalizer,"
             )
-        return "".join(map(char, mapped))
+        return clusters.apply(mapped) if section.trie else mapped
 
     return normalize
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 import numpy as np
 
 from phasor.tokenizers.patterns import charsets, dfa, memo, nfa, syntax, tree
-from phasor.tokenizers.patterns.dfa import NOT_UTF8
+from phasor.tokenizers.patterns.dfa import ACCEPTS, NOT_UTF8
 from phasor.tokenizers.patterns.scanner import FANCY
+from phasor.tokenizers.unicode import SETS
 
 # What becomes of the matches, as Split names it, and bits beside it.
 BEHAVIORS = ("removed", "isolated", "mergedwithprevious", "mergedwithnext", "contiguous")
@@ -22,6 +23,19 @@ class Pattern(NamedTuple):
     rows: np.ndarray  # (states, classes + 1) u16: row 0 has the first states
     marks: np.ndarray  # (states) u8
 
+    def of_one_character(self) -> np.ndarray | None:
+        """(0x110000) bool: the characters that it matches, where it matches one at a time whatever
+        stands around them; else None."""
+        begin = {int(state) for state in self.rows[0]}
+        if len(begin) != 1:
+            return None
+        ends = self.rows[begin.pop()]
+        for step in {int(s) for s in ends[:-1]} - {0}:
+            behind = self.rows[step & (ACCEPTS - 1)]
+            if step & ACCEPTS or not (behind == ACCEPTS).all():
+                return None
+        return ends[self.classes] != 0 if ends[-1] == 0 else None
+
     def slots(self) -> int:
         return int((self.marks >= memo.FIRST_SLOT).sum())
 
@@ -31,6 +45,37 @@ class Pattern(NamedTuple):
         classes[:256] = self.classes[[ord(letter) for letter in letters]]
         classes[256:] = classes[255]
         return self._replace(classes=classes)
+
+    def segments(self, text: str) -> Iterator[tuple[int, int, bool]]:
+        """Matches and what is between them, as the package's iterator has them: by the definition
+        of the table, searches without memo slots, for short texts."""
+        codes = [ord(c) for c in text]
+        done = at = 0
+        last = None
+        while at <= len(codes):
+            end = self._match(codes, at)
+            if end is None or (end == at and at == last):
+                at += 1
+                continue
+            if at > done:
+                yield done, at, False
+            yield at, end, True
+            done = at = last = end
+        if done < len(codes):
+            yield done, len(codes), False
+
+    def _match(self, codes: list[int], at: int) -> int | None:
+        """The end of the match that begins at a place."""
+        end = self.rows.shape[1] - 1
+        state = int(self.rows[0, self.classes[codes[at - 1]] if at else end])
+        found = None
+        while state:
+            step = int(self.rows[state, self.classes[codes[at]] if at < len(codes) else end])
+            if step & ACCEPTS:
+                found = at
+            state = step & (ACCEPTS - 1)
+            at += 1
+        return found
 
     def bytes(self, behavior: int) -> bytes:
         """behavior: a place in BEHAVIORS, with bits beside it."""
@@ -55,18 +100,36 @@ def _of_tree(node) -> Pattern:
     return Pattern(table.classes, table.rows, memo.marks(table.rows))
 
 
-@functools.lru_cache(maxsize=64)
 def compiled(text: str, dialect: str) -> Pattern:
     """PatternError names what the pattern has that no table of states can do."""
+    return compiled_with_least(text, dialect)[0]
+
+
+@functools.lru_cache(maxsize=64)
+def compiled_with_least(text: str, dialect: str) -> tuple[Pattern, int]:
+    """The pattern, and the fewest characters of a match."""
     node = syntax.parse(text, dialect)
     if dialect == FANCY and tree.nullable(node):
         tree.refuse("a pattern that may match nothing")  # an error in tiktoken
-    return _of_tree(node)
+    return _of_tree(node), tree.least(node)
 
 
 def literal(text: str) -> Pattern:
     """A text as it is."""
     return _of_tree(tree.Cat(tuple(tree.Set(charsets.of_text(c)) for c in text)))
+
+
+@functools.lru_cache(maxsize=1)
+def scripts() -> Pattern:
+    """Stretches of one script, with what has none inside and behind; what has none before the first
+    is in no match."""
+    sets = [charsets.union(runs) for name, runs in SETS.items() if name.startswith("script ")]
+    none = charsets.negated(charsets.union(run for runs in sets for run in runs))
+    ways = []
+    for runs in sets:
+        more = tree.Repeat(tree.Set(charsets.union((*runs, *none))), 0, None, True)
+        ways.append(tree.Cat((tree.Set(runs), more)))
+    return _of_tree(tree.Alt(tuple(ways)))
 
 
 def one_of(members: np.ndarray, most: int = 1) -> Pattern:

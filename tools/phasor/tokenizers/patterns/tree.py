@@ -73,6 +73,19 @@ def nullable(node) -> bool:
     return True
 
 
+def least(node) -> int:
+    """The fewest characters of a match."""
+    if isinstance(node, (Set, Letter)):
+        return 1
+    if isinstance(node, Cat):
+        return sum(map(least, node.parts))
+    if isinstance(node, Alt):
+        return min(map(least, node.ways))
+    if isinstance(node, Repeat):
+        return node.least * least(node.body) if node.least else 0
+    return 0
+
+
 def look(node) -> tuple[Runs, bool] | None:
     """(characters, end): what a look-ahead says of the next character alone; None: it says more."""
     if isinstance(node, Set):

@@ -1,0 +1,472 @@
+"""A tokenizer.json as its own parts (model 9): every normalizer, pre-tokenizer, model and decoder
+of the tokenizers package, as it is stored in tests/golden/tokenizers/parts.json, through the
+converter and the engine; what is refused, by name; bounds of size and time. Needs a C++ compiler
+($CXX, default g++) and build/libphasor.a beside the program.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from phasor.errors import PhasorError
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section
+from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN
+from phasor.tokenizers.models import pipeline
+
+PARTS = json.loads((ROOT / "tests/golden/tokenizers/parts.json").read_text())
+TEXT_TOO_LONG, UNKNOWN_WORD = 1, 2
+SECONDS = 60  # of processor time that a hostile part may take on a busy machine
+BYTES = {f"<0x{byte:02X}>": byte for byte in range(256)}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, phasor) -> Path:
+    compiler, library = shutil.which(os.environ.get("CXX", "g++")), phasor.parent / "libphasor.a"
+    if compiler is None or not library.is_file():
+        pytest.skip(f"no C++ compiler, or no {library.name} beside the program")
+    out = tmp_path_factory.mktemp("pipeline") / "tokenizer_driver"
+    flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{ROOT}/src"]
+    source = ROOT / "tests/cpp/tokenizer_driver.cpp"
+    subprocess.run([compiler, *flags, source, library, "-pthread", "-o", out], check=True)
+    return out
+
+
+def _told(program: Path, section: bytes, what: str, data: bytes) -> bytes:
+    file = program.parent / "section.bin"
+    file.write_bytes(section)
+    done = subprocess.run([program, file, what], input=data, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def encoded(program: Path, section: bytes, texts: list[str]) -> list[list[int] | None]:
+    """The ids of each text; None where the tokenizer has none."""
+    data = [text.encode() for text in texts]
+    out, at = [], 0
+    said = _told(program, section, "encode", b"".join(struct.pack("<I", len(d)) + d for d in data))
+    for _ in texts:
+        status, count = struct.unpack_from("<II", said, at)
+        assert status in (0, UNKNOWN_WORD)
+        out.append(list(struct.unpack_from(f"<{count}I", said, at + 8)) if status == 0 else None)
+        at += 8 + 4 * count
+    assert at == len(said)
+    return out
+
+
+def decoded(program: Path, section: bytes, sequences: list[list[int]]) -> list[str]:
+    data = b"".join(struct.pack(f"<{1 + len(ids)}I", len(ids), *ids) for ids in sequences)
+    said, out, at = _told(program, section, "decode", data), [], 0
+    for _ in sequences:
+        (size,) = struct.unpack_from("<I", said, at)
+        out.append(said[at + 4 : at + 4 + size].decode())
+        at += 4 + size
+    return out
+
+
+def spec(**parts: object) -> dict:
+    plain = {"added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": None}
+    return {**plain, "model": words(["a"]), **parts}
+
+
+def words(texts: list[str]) -> dict:
+    vocabulary = {text: i for i, text in enumerate(texts)}
+    return {"type": "WordLevel", "unk_token": texts[0], "vocab": vocabulary}
+
+
+def section_of(**parts: object) -> bytes:
+    return pipeline.from_json(spec(**parts))[0]
+
+
+def cut(program: Path, texts: list[str], **parts: object) -> list[str]:
+    """The words that a normalizer and a pre-tokenizer leave, a | behind each: the model spells
+    them."""
+    model = {
+        "type": "BPE", "vocab": BYTES, "merges": [], "byte_fallback": True,
+        "end_of_word_suffix": "|",
+    }  # fmt: skip
+    section = section_of(model=model, **parts)
+    return [bytes(ids).decode() for ids in encoded(program, section, texts)]
+
+
+def _names(rows: list) -> list[str]:
+    return [f"{i}-{(row[0] or {'type': 'none'})['type']}" for i, row in enumerate(rows)]
+
+
+# ---- The package's parts
+
+
+@pytest.mark.parametrize("step,results", PARTS["normalizers"], ids=_names(PARTS["normalizers"]))
+def test_a_normalizer(program, step, results):
+    found = cut(program, PARTS["texts"], normalizer=step)
+    assert found == [f"{result}|" if result else "" for result in results]
+
+
+@pytest.mark.parametrize("step,rows", PARTS["pre_tokenizers"], ids=_names(PARTS["pre_tokenizers"]))
+def test_a_pre_tokenizer(program, step, rows):
+    found = cut(program, PARTS["texts"], pre_tokenizer=step)
+    assert found == ["".join(f"{word}|" for word in row if word) for row in rows]
+
+
+@pytest.mark.parametrize("model,rows", PARTS["models"], ids=_names(PARTS["models"]))
+def test_a_model(program, model, rows):
+    section = section_of(model=model, pre_tokenizer={"type": "WhitespaceSplit"})
+    assert encoded(program, section, PARTS["words"]) == rows
+
+
+@pytest.mark.parametrize("step,texts", PARTS["decoders"], ids=_names(PARTS["decoders"]))
+def test_a_decoder(program, step, texts):
+    section = section_of(model=words(PARTS["tokens"]), decoder=step)
+    assert decoded(program, section, PARTS["ids"]) == texts
+
+
+def test_the_parts_are_all_there_are():
+    """Of the package: a kind that is missing in parts.json is not compared above."""
+    kinds = {
+        room: {step["type"] for step, _ in PARTS[room] if step is not None}
+        for room in ("normalizers", "pre_tokenizers", "models", "decoders")
+    }
+    assert kinds == {
+        "normalizers": set(
+            "NFC NFD NFKC NFKD Lowercase StripAccents Nmt ByteLevel BertNormalizer Strip Replace "
+            "Prepend Precompiled Sequence".split()
+        ),
+        "pre_tokenizers": set(
+            "Whitespace WhitespaceSplit BertPreTokenizer UnicodeScripts Punctuation Digits "
+            "CharDelimiterSplit FixedLength Split Metaspace ByteLevel Sequence".split()
+        ),
+        "models": {"BPE", "WordPiece", "WordLevel", "Unigram"},
+        "decoders": set(
+            "Fuse ByteFallback ByteLevel WordPiece CTC BPEDecoder Metaspace Replace Strip "
+            "Sequence".split()
+        ),
+    }
+
+
+def test_a_text_without_ids(program):
+    section = section_of(
+        model={"type": "WordLevel", "unk_token": "<unk>", "vocab": {"a": 0}},
+        pre_tokenizer={"type": "WhitespaceSplit"},
+    )
+    assert encoded(program, section, ["a", "b", "a a"]) == [[0], None, [0, 0]]
+
+
+# ---- What is refused
+
+
+def replace(**pattern: object) -> dict:
+    return {"type": "Replace", "pattern": pattern, "content": "b"}
+
+
+def sequence(inside: str, *steps: dict) -> dict:
+    return {"type": "Sequence", inside: list(steps)}
+
+
+def joined(*steps: dict) -> dict:
+    return sequence("decoders", {"type": "Fuse"}, *steps)
+
+
+def metaspace(**more: object) -> dict:
+    return {"type": "Metaspace", "replacement": "\u2581", **more}
+
+
+def bpe(**more: object) -> dict:
+    return {"type": "BPE", "vocab": {"a": 0}, "merges": [], **more}
+
+
+CTC = {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+FALLBACK = {"type": "ByteFallback"}
+LETTERS = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
+BEHIND = "behind another that joins the tokens"
+LONG = "a" * 513
+BYTE_TOKENS = words(["a", "<0x41>"])
+PRECOMPILED = {"type": "Precompiled", "precompiled_charsmap": ""}
+
+# part, its value and other parts, what the line says
+REFUSED: dict[str, tuple[dict, str]] = {
+    "normalizer": ({"normalizer": {"type": "Other"}}, "normalizer Other"),
+    "normalizer_field": ({"normalizer": {"type": "NFC", "x": 1}}, "normalizer.x"),
+    "bert_field": ({"normalizer": {"type": "BertNormalizer", "x": 1}}, "normalizer.x"),
+    "strip_missing": ({"normalizer": {"type": "Strip"}}, "normalizer.strip_left is missing"),
+    "replace_kind": ({"normalizer": replace(Char="a")}, "normalizer Replace at 'Char': 'a'"),
+    "replace_two": ({"normalizer": replace(String="a", Regex="b")}, "Replace at 'String': 'a'"),
+    "replace_number": ({"normalizer": replace(String=1)}, "normalizer Replace at 'String': 1"),
+    "replace_none": ({"normalizer": replace()}, "normalizer Replace at '': None"),
+    "replace_empty": ({"normalizer": replace(String="")}, "normalizer Replace at an empty text"),
+    "replace_long": ({"normalizer": replace(String=LONG)}, "Replace at a text of 513 characters"),
+    "replace_content": (
+        {"normalizer": {**replace(String="a"), "content": LONG}},
+        "normalizer Replace by a text of 513 characters",
+    ),
+    "replace_regex": ({"normalizer": replace(Regex="(a)\\1")}, "a reference back"),
+    "replace_regex_long": (
+        {"normalizer": replace(Regex="a" * 100_000)},
+        "with a regular expression of 100000 characters",
+    ),
+    "prepend_long": (
+        {"normalizer": {"type": "Prepend", "prepend": LONG}},
+        "normalizer Prepend with a text of 513 characters",
+    ),
+    "charsmap": (
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "\u00e9"}},
+        "normalizer.precompiled_charsmap: not base64",
+    ),
+    "steps": (
+        {"normalizer": sequence("normalizers", *[{"type": "NFC"}] * (MOST_STEPS_WRITTEN + 1))},
+        f"normalizer of more than {MOST_STEPS_WRITTEN} steps",
+    ),
+    "pre_tokenizer": ({"pre_tokenizer": {"type": "Other"}}, "pre_tokenizer Other"),
+    "behavior": (
+        {"pre_tokenizer": {"type": "Punctuation", "behavior": "Odd"}},
+        "pre_tokenizer Punctuation with behavior 'odd'",
+    ),
+    "split_behavior": (
+        {"pre_tokenizer": {"type": "Split", "pattern": {"String": "a"}, "behavior": "x"}},
+        "pre_tokenizer Split with behavior 'x'",
+    ),
+    "split_at": (
+        {"pre_tokenizer": {"type": "Split", "pattern": {}, "behavior": "Removed"}},
+        "pre_tokenizer Split at '': None",
+    ),
+    "whitespace_field": ({"pre_tokenizer": {"type": "Whitespace", "x": 1}}, "pre_tokenizer.x"),
+    "delimiter": (
+        {"pre_tokenizer": {"type": "CharDelimiterSplit", "delimiter": "ab"}},
+        "pre_tokenizer CharDelimiterSplit at 'ab'",
+    ),
+    "length_0": ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "FixedLength of 0"),
+    "length_513": ({"pre_tokenizer": {"type": "FixedLength", "length": 513}}, "of 513 characters"),
+    "metaspace_sign": (
+        {"pre_tokenizer": {**metaspace(), "replacement": "__"}},
+        "pre_tokenizer Metaspace with replacement '__'",
+    ),
+    "metaspace_scheme": (
+        {"pre_tokenizer": metaspace(prepend_scheme="last")},
+        "pre_tokenizer.prepend_scheme 'last'",
+    ),
+    "metaspace_old": (
+        {"pre_tokenizer": metaspace(add_prefix_space=False, prepend_scheme="first")},
+        "pre_tokenizer.add_prefix_space with prepend_scheme first",
+    ),
+    "growth": (
+        {"normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 300}},
+        "a normalizer and a pre_tokenizer that make",
+    ),
+    "model": ({"model": {"type": "Other"}}, "model 'Other'"),
+    "model_type": ({"model": {}}, "model.type is missing"),
+    "model_field": ({"model": bpe(x=1)}, "model.x"),
+    "dropout": ({"model": bpe(dropout=0.5)}, "model.dropout 0.5"),
+    "prefix": (
+        {"model": bpe(continuing_subword_prefix="#" * 33)},
+        "model.continuing_subword_prefix of 33 bytes",
+    ),
+    "suffix": (
+        {"model": bpe(end_of_word_suffix="\u00e9" * 17)},
+        "model.end_of_word_suffix of 34 bytes",
+    ),
+    "bpe_unknown": (
+        {"model": bpe(unk_token="[UNK]")},
+        "model.unk_token '[UNK]' is not in the vocabulary",
+    ),
+    "words_unknown": (
+        {"model": {"type": "WordLevel", "unk_token": None, "vocab": {"a": 0}}},
+        "model.unk_token: null, expected text",
+    ),
+    "unigram_empty": (
+        {"model": {"type": "Unigram", "unk_id": None, "vocab": []}},
+        "model.vocab: is empty",
+    ),
+    "unigram_unknown": (
+        {"model": {"type": "Unigram", "unk_id": 1, "vocab": [["a", 0.0]]}},
+        "model.unk_id: 1, there are 1 pieces",
+    ),
+    "unigram_twice": (
+        {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["a", -1.0]]}},
+        "model.unk_id of a piece 'a' that is there twice",
+    ),
+    "decoder": ({"decoder": {"type": "Other"}}, "decoder Other"),
+    "decoder_pattern": ({"decoder": replace(Char="a")}, "decoder Replace at"),
+    "decoder_joined": ({"decoder": joined(replace(Regex="ab|c"))}, BEHIND),
+    "decoder_letters": (
+        {"decoder": sequence("decoders", LETTERS, replace(Regex="[\u00e9]"))},
+        BEHIND,
+    ),
+    "decoder_joined_long": ({"decoder": joined(replace(String="a" * 256))}, "a decoder's step of"),
+    "decoder_strip": ({"decoder": {**STRIP, "content": "ab"}}, "decoder Strip of 'ab'"),
+    "decoder_strip_behind": (
+        {"decoder": joined({**STRIP, "content": "\u2581"})},
+        "decoder Strip of '\u2581', 1 and 0, from a whole text",
+    ),
+    "decoder_metaspace": (
+        {"decoder": metaspace(replacement="ab")},
+        "decoder Metaspace with replacement 'ab'",
+    ),
+    "decoder_wordpiece": (
+        {"decoder": joined({"type": "WordPiece", "prefix": "##", "cleanup": True})},
+        "a decoder of more than 8 steps behind what joins the tokens",
+    ),
+    "decoder_suffix": (
+        {"decoder": {"type": "BPEDecoder", "suffix": ""}},
+        "decoder BPEDecoder without a suffix",
+    ),
+    "decoder_ctc": ({"decoder": joined(CTC)}, "a decoder of more than 8 steps"),
+    "decoder_ctc_twice": (
+        {"decoder": sequence("decoders", CTC, CTC)},
+        "decoder CTC behind another",
+    ),
+    "decoder_ctc_many": (
+        {"decoder": sequence("decoders", CTC, {"type": "Fuse"}, *[replace(String="a")] * 5)},
+        "a decoder of more than 4 steps",
+    ),
+    "decoder_ctc_pad": ({"decoder": {**CTC, "pad_token": ""}}, "decoder CTC"),
+    "decoder_ctc_delimiter": (
+        {"decoder": {**CTC, "word_delimiter_token": ""}},
+        "decoder CTC without a pad token or a word delimiter",
+    ),
+    "decoder_ctc_place": (
+        {"decoder": sequence("decoders", metaspace(), CTC), "model": words(["\u2581a"])},
+        "decoder CTC behind what the place of the token",
+    ),
+    "decoder_bytes_joined": (
+        {"decoder": joined(FALLBACK), "model": BYTE_TOKENS},
+        f"decoder ByteFallback {BEHIND}",
+    ),
+    "decoder_bytes_then": (
+        {"decoder": sequence("decoders", FALLBACK, metaspace()), "model": BYTE_TOKENS},
+        "decoder Metaspace right behind ByteFallback",
+    ),
+    "decoder_bytes_odd": (
+        {"decoder": FALLBACK, "model": words(["a", "<0x4a>"])},
+        "the token '<0x4a>', which ByteFallback reads as a byte,",
+    ),
+    "decoder_letters_behind": (
+        {"decoder": joined(LETTERS), "model": words(["a b"])},
+        f"decoder ByteLevel {BEHIND}",
+    ),
+    "decoder_end": (
+        {
+            "decoder": {"type": "BPEDecoder", "suffix": "b"},
+            "model": words(["abb"]),
+        },
+        "the token 'abb', which decodes to another text at the end,",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_by_name(name):
+    parts, says = REFUSED[name]
+    with pytest.raises(PhasorError) as error:
+        section_of(**parts)
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_map_of_characters_twice():
+    charsmap = next(
+        step for step, _ in PARTS["normalizers"] if step["type"] == "Precompiled"
+    )
+    once = section_of(normalizer=sequence("normalizers", charsmap))
+    try:
+        assert len(section_of(normalizer=sequence("normalizers", charsmap, charsmap))) > len(once)
+    except PhasorError as error:
+        assert "bytes of one" in str(error)
+    charsmap_of = base64.b64decode(charsmap["precompiled_charsmap"])
+    other = {**charsmap, "precompiled_charsmap": base64.b64encode(charsmap_of + b"x\0").decode()}
+    with pytest.raises(PhasorError, match="normalizer Precompiled with two maps"):
+        section_of(normalizer=sequence("normalizers", charsmap, other))
+
+
+def test_a_token_that_becomes_too_long():
+    decoder = {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 512}
+    assert section_of(model=words(["a" * 127]), decoder=decoder)
+    with pytest.raises(PhasorError, match="decoder: the token with id 0 becomes too long a text"):
+        section_of(model=words(["a" * 128]), decoder=decoder)
+
+
+def test_every_refusal_is_here():
+    """A line of the converter of pipelines that no case above names."""
+    import ast
+
+    sources = [ROOT / "tools/phasor/tokenizers/models/pipeline.py"]
+    sources += sorted((ROOT / "tools/phasor/tokenizers/pipeline").glob("*.py"))
+    said = " ".join(says for _, says in REFUSED.values())
+    tests = Path(__file__).read_text()
+    for source in sources:
+        for node in ast.walk(ast.parse(source.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            if node.func.id not in ("refuse", "TokenizerError"):
+                continue
+            text = ast.unparse(node.args[0])
+            parts = [
+                part.value.strip(" ,:")
+                for part in ast.walk(node.args[0])
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+            longest = max(parts, key=len)
+            assert longest and longest in said + tests, (source, text)
+
+
+# ---- Bounds
+
+
+def _hostile() -> dict[str, dict]:
+    every = {"type": "Replace", "pattern": {"Regex": "[^a]"}, "content": "a" * 512}
+    twice = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    cuts = {"type": "Split", "pattern": {"Regex": "a*b|a"}, "behavior": "Isolated"}
+    letters = {"type": "ByteLevel"}
+    many = [f"{'ab' * (i % 100)}{i}" for i in range(30_000)]
+    return {
+        "a text for each": {"normalizer": every},
+        "doubled": {"normalizer": sequence("normalizers", *[twice] * 60)},
+        "letters of letters": {"normalizer": sequence("normalizers", *[letters] * 60)},
+        "forms": {"normalizer": sequence("normalizers", *[{"type": "NFKD"}, {"type": "NFC"}] * 30)},
+        "splits": {"pre_tokenizer": sequence("pretokenizers", *[cuts] * 60)},
+        "spaces": {"pre_tokenizer": sequence("pretokenizers", *[metaspace()] * 60)},
+        "decoders": {
+            "decoder": sequence("decoders", *[replace(Regex="(?:ab)+|b")] * 4),
+            "model": words(many[:6000]),
+        },
+        "tokens": {"decoder": CTC, "model": words(many)},
+        "bytes": {"decoder": FALLBACK, "model": words([*many, *BYTES])},
+        "a long token": {"decoder": replace(Regex="(a|b)*c"), "model": words(["ab" * 250])},
+    }
+
+
+@pytest.mark.parametrize("name", _hostile())
+def test_hostile_parts_take_bounded_time(name):
+    parts = _hostile()[name]
+    began = time.process_time()
+    try:
+        section = section_of(**parts)
+        assert len(section) < 20_000_000
+    except PhasorError as error:
+        assert len(str(error)) < 300 and "\n" not in str(error)
+    assert time.process_time() - began < SECONDS
+
+
+# ---- The door
+
+MODELS = {
+    "wordpiece": 4, "bytelevel": 5, "composed": 5, "metaspace": 6, "characters": 7, "merged": 8,
+    "pipeline": 9,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_no_other_model_takes(name):
+    """A file that the models for well-known tokenizers do not take is a pipeline; and the section
+    that the engine's tests have is what comes of it."""
+    folder = ROOT / "tests/golden/tokenizers"
+    section, _ = build_hf_section(folder / f"{name}.json")
+    assert struct.unpack_from("<I", section) == (MODELS[name],)
+    assert section == (folder / f"{name}.bin").read_bytes()

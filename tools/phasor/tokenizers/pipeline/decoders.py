@@ -1,0 +1,457 @@
+"""The decoder of a tokenizer.json, as flags of the section, marks of its pieces and the texts of
+those that follow neither.
+
+A decoder is a chain over the tokens of a text. What it makes of one token depends on the token, and
+on whether it is the first or the last; so the chain is run on each token of the vocabulary, and
+what a section can say of all of them together is looked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from phasor.errors import shown
+from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
+from phasor.tokenizers.pipeline.normalizers import pattern_of
+from phasor.tokenizers.pipeline.pre_tokenizers import prepend_scheme
+from phasor.tokenizers.pipeline.steps import FILTER_ENDS, FILTER_TEXT, SPELLED, row
+from phasor.tokenizers.section import TokenizerError
+
+JOINS, BYTES, LETTERS, SPACES = 4, 32, 64, 128  # flags of the section
+FIRST_DROPS, SUFFIX_IS_SPACE, REPEATS = 4096, 16384, 32768
+JOINED = 2  # mark of a piece
+DUE, NOTHING = 1, 2  # flags of a piece that is spelled out
+LONGEST_AFFIX = 32
+_MOST_SKIPPED = 255
+_READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_CLEANED = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+
+
+def clean_up(text: str) -> str:
+    """The package's clean-up of what a tokenizer has put apart."""
+    for before, after in _CLEANED:
+        text = text.replace(before, after)
+    return text
+
+
+class Place(NamedTuple):
+    first: bool
+    last: bool
+
+
+Change = Callable[[str, Place], str]
+
+
+@dataclass
+class Chain:
+    """What becomes of one token, step by step; and what is done to the text that all make."""
+
+    changes: list[Change] = field(default_factory=list)
+    behind: list[Change] = field(default_factory=list)  # what the tokens' bytes have become
+    joins: bool = False  # with spaces between
+    as_bytes: bool = False  # ByteFallback
+    as_letters: bool = False  # ByteLevel
+    merged: bool = False  # all tokens are one text from here on
+    filters: list[bytes] = field(default_factory=list)  # rows of what is done to that text
+    repeats: int = 0  # of the changes, the one in which a token that comes again is none
+    alphabet: dict[str, int] = field(default_factory=dict)
+    tokens: list[str] = field(default_factory=list)
+
+    def add(self, change: Change) -> None:
+        (self.behind if self.as_letters else self.changes).append(change)
+
+    def of(self, token: str, place: Place) -> bytes:
+        for change in self.changes:
+            token = change(token, place)
+        data = token.encode()
+        if self.as_letters and all(c in self.alphabet for c in token):
+            data = bytes(self.alphabet[c] for c in token)
+        if not self.behind:
+            return data
+        text = data.decode("latin-1")  # they change ASCII's characters alone
+        for change in self.behind:
+            text = change(text, place)
+        return text.encode("latin-1")
+
+
+MOST_FILTERS, BESIDE_REPEATS = 8, 4
+
+
+def _filter(chain: Chain, text: str, to: str) -> None:
+    """In the text of all tokens a text becomes another, the leftmost first."""
+    data, put = text.encode(), to.encode()
+    if len(data) > 255 or len(put) > 255:
+        refuse(f"a decoder's step of {shown(text)} behind another that joins the tokens")
+    borders = [0]
+    for byte in data[1:]:
+        at = borders[-1]
+        while at and data[at] != byte:
+            at = borders[at - 1]
+        borders.append(at + (data[at] == byte))
+    part = struct.pack("<II", len(data), len(put)) + data + bytes(borders) + put
+    _add_filter(chain, row(FILTER_TEXT, part))
+
+
+def _add_filter(chain: Chain, data: bytes) -> None:
+    chain.filters.append(data)
+    most = BESIDE_REPEATS if chain.repeats else MOST_FILTERS
+    if len(chain.filters) > most:
+        refuse(f"a decoder of more than {most} steps behind what joins the tokens")
+
+
+def _replace(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ("pattern", "content"))
+    given, content = member(step, "pattern", "decoder"), member(step, "content", "decoder")
+    pattern, _ = pattern_of(given, "decoder Replace")
+    if chain.merged and "String" in given:
+        return _filter(chain, given["String"], content)
+    if chain.merged:
+        _of_one_character(chain, shown(given["Regex"]), pattern.of_one_character())
+
+    @functools.lru_cache(maxsize=64)  # a token is asked for in every place
+    def replaced(token: str) -> str:
+        parts = pattern.segments(token)
+        return "".join(content if match else token[a:b] for a, b, match in parts)
+
+    chain.add(lambda token, place: replaced(token))
+
+
+def _of_one_character(chain: Chain, what: str, characters: np.ndarray | None) -> None:
+    """Behind what makes one text, only a character's change is the same token by token; where
+    tokens are bytes, a character of ASCII's."""
+    in_parts = chain.as_bytes or chain.as_letters
+    if chain.filters or characters is None or (in_parts and characters[128:].any()):
+        refuse(f"decoder Replace of {what} behind another that joins the tokens")
+
+
+def _strip(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ("content", "start", "stop"))
+    sign, start, stop = (member(step, name, "decoder") for name in ("content", "start", "stop"))
+    if len(sign) != 1:
+        refuse(f"decoder Strip of {shown(sign)}")
+    if start == stop == 0:
+        return
+    if chain.merged:
+        if not sign.isascii() or max(start, stop) > 127:
+            refuse(f"decoder Strip of {shown(sign)}, {start} and {stop}, from a whole text")
+        part = struct.pack("<III", start, stop, ord(sign)) + sign.encode() * stop
+        return _add_filter(chain, row(FILTER_ENDS, part))
+
+    def change(token: str, place: Place) -> str:
+        begin = 0
+        while begin < min(start, len(token)) and token[begin] == sign:
+            begin += 1
+        end = len(token)
+        while len(token) - end < stop and end > 0 and token[end - 1] == sign:
+            end -= 1
+        return token[begin:end]
+
+    chain.add(change)
+
+
+def _metaspace(chain: Chain, step: dict) -> None:
+    names = ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep")
+    fields(step, "decoder", names)
+    sign, drops = member(step, "replacement", "decoder"), prepend_scheme(step, "decoder") != "never"
+    if len(sign) != 1:
+        refuse(f"decoder Metaspace with replacement {shown(sign)}")
+    if chain.merged:  # then all of it is the first token
+        return _filter(chain, sign, "" if drops else " ")
+
+    def change(token: str, place: Place) -> str:
+        return token.replace(sign, "" if drops and place.first else " ")
+
+    chain.add(change)
+
+
+def _wordpiece(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ("prefix", "cleanup"))
+    prefix, cleans = (member(step, name, "decoder") for name in ("prefix", "cleanup"))
+    if chain.merged:  # then all of it is the first token
+        return _clean_text(chain) if cleans else None
+
+    def change(token: str, place: Place) -> str:
+        if not place.first:
+            token = token[len(prefix) :] if token.startswith(prefix) else " " + token
+        return clean_up(token) if cleans else token
+
+    chain.add(change)
+
+
+def _clean_text(chain: Chain) -> None:
+    for before, after in _CLEANED:
+        _filter(chain, before, after)
+
+
+def _suffix(chain: Chain, step: dict) -> None:
+    (suffix,) = (member(fields(step, "decoder", ("suffix",)), "suffix", "decoder"),)
+    if not suffix:
+        refuse("decoder BPEDecoder without a suffix")
+    if chain.merged:  # then all of it is the last token
+        return _filter(chain, suffix, "")
+
+    def change(token: str, place: Place) -> str:
+        return token.replace(suffix, "" if place.last else " ")
+
+    chain.add(change)
+
+
+def _ctc(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ("pad_token", "word_delimiter_token", "cleanup"))
+    pad, delimiter, cleans = (
+        member(step, name, "decoder") for name in ("pad_token", "word_delimiter_token", "cleanup")
+    )
+    if not pad or (cleans and not delimiter):
+        refuse("decoder CTC without a pad token or a word delimiter")
+    if chain.merged:
+        _filter(chain, pad, "")
+        if cleans:
+            _clean_text(chain)
+            _filter(chain, delimiter, " ")
+        return
+    if chain.repeats:
+        refuse("decoder CTC behind another")
+
+    def change(token: str, place: Place) -> str:
+        token = token.replace(pad, "")
+        return clean_up(token).replace(delimiter, " ") if cleans else token
+
+    chain.add(change)
+    chain.repeats = len(chain.changes)
+
+
+def _byte_fallback(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ())
+    if chain.merged:
+        refuse("decoder ByteFallback behind another that joins the tokens")
+    chain.as_bytes = True
+
+
+def _byte_level(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ("add_prefix_space", "trim_offsets", "use_regex"))
+    letters = chain.merged and not (chain.as_letters or chain.filters or chain.as_bytes)
+    if (chain.merged or chain.as_bytes) and not (letters and _all_letters(chain)):
+        refuse("decoder ByteLevel behind another that joins the tokens")
+    chain.as_letters = chain.merged = True
+
+
+def _all_letters(chain: Chain) -> bool:
+    """Whether any tokens together are letters alone."""
+    places = [Place(first, last) for first in (True, False) for last in (True, False)]
+    texts = (chain.of(token, place).decode() for token in chain.tokens for place in places)
+    return all(c in chain.alphabet for text in texts for c in text)
+
+
+def _fuse(chain: Chain, step: dict) -> None:
+    fields(step, "decoder", ())
+    chain.merged = True
+
+
+_TYPES = {
+    "Replace": _replace,
+    "Strip": _strip,
+    "Metaspace": _metaspace,
+    "WordPiece": _wordpiece,
+    "BPEDecoder": _suffix,
+    "CTC": _ctc,
+    "ByteFallback": _byte_fallback,
+    "ByteLevel": _byte_level,
+    "Fuse": _fuse,
+}
+
+
+def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]) -> Chain:
+    chain = Chain(joins=spec.get("decoder") is None, alphabet=alphabet)
+    chain.tokens = [token for _, token in tokens]
+    for step in steps(spec.get("decoder"), "decoder", "decoders"):
+        kind = step["type"]
+        if kind == "ByteFallback" and not chain.merged and not any(
+            _READS_AS_BYTE.fullmatch(chain.of(token, Place(first, False)).decode())
+            for _, token in tokens
+            for first in (True, False)
+        ):
+            fields(step, "decoder", ())
+            continue  # no token is a byte
+        if kind not in _TYPES:
+            refuse(f"decoder {kind}")
+        if chain.as_bytes and not chain.merged and kind not in ("Fuse", "ByteFallback"):
+            refuse(f"decoder {kind} right behind ByteFallback")
+        _TYPES[kind](chain, step)
+    return chain
+
+
+# ---- What a section can say of all tokens
+
+
+class Said(NamedTuple):
+    """What a token becomes as the first, and later on; whether a space is due behind it; whether it
+    is none; the token as which it comes again."""
+
+    first: bytes
+    later: bytes
+    due: bool = False
+    nothing: bool = False
+    same: int | None = None
+
+
+@dataclass
+class Decoding:
+    flags: int = 0
+    suffix: str = ""
+    marks: dict[str, int] = field(default_factory=dict)
+    spelled: list[tuple[int, Said]] = field(default_factory=list)
+    filters: list[bytes] = field(default_factory=list)
+
+    def rows(self) -> bytes:
+        table, texts = bytearray(), bytearray()
+        for id_, said in sorted(self.spelled):
+            if max(len(said.first), len(said.later)) > 0xFFFF:
+                raise TokenizerError(f"decoder: the token with id {id_} becomes too long a text")
+            flags = DUE * said.due | NOTHING * said.nothing
+            flags |= 0 if said.same is None else said.same + 1 << 8
+            sizes = len(said.first), len(said.later)
+            table += struct.pack("<IIHHI", id_, len(texts), *sizes, flags)
+            texts += said.first + said.later
+        head = struct.pack("<II", len(self.spelled), len(texts))
+        return row(SPELLED, head + table + texts) + b"".join(self.filters)
+
+
+def _said(chain: Chain, token: str) -> Said:
+    inner = {
+        first: chain.of(token, Place(first, False)) for first in (True, False)
+    }
+    ends = {first: chain.of(token, Place(first, True)) for first in (True, False)}
+    if chain.repeats and not any(inner.values()):
+        return Said(b"", b"", nothing=True)
+    due = inner != ends
+    if due and any(inner[first] != ends[first] + b" " for first in inner):
+        refuse(f"decoder: the token {shown(token)}, which decodes to another text at the end,")
+    if chain.joins:
+        return Said(ends[True], b" " + ends[False])
+    return Said(ends[True], ends[False], due)
+
+
+def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, str, Said]]:
+    """With tokens that are the same where a token that comes again is left out."""
+    alike: dict[str, int] = {}
+    out = []
+    for id_, token, of in said:
+        texts = set()
+        for place in (Place(first, last) for first in (True, False) for last in (True, False)):
+            text = token
+            for change in chain.changes[: chain.repeats - 1]:
+                text = change(text, place)
+            texts.add(text)
+        if len(texts) > 1:
+            refuse(f"decoder CTC behind what the place of the token {shown(token)} decides")
+        first = alike.setdefault(texts.pop(), id_)
+        out.append((id_, token, of if first == id_ else of._replace(same=first)))
+    return out
+
+
+class _Rule(NamedTuple):
+    """A way in which a section says what pieces decode to."""
+
+    flags: int
+    suffix: str = ""
+
+    def of(self, token: str, said: Said) -> tuple[Said, int]:
+        """What the piece becomes by the rule, and its mark."""
+        first, mark, due = token.encode(), 0, False
+        later = first
+        if self.flags & JOINS:
+            skip = _skipped(first, said.later)
+            if skip is None:
+                return Said(b"", b"", nothing=True), 0
+            joined, count = skip
+            mark = JOINED * joined | count << 8
+            later = b" " * (not joined) + first[count:]
+        suffix = self.suffix.encode()
+        if suffix and first.endswith(suffix):
+            first, later, due = first[: -len(suffix)], later[: -len(suffix)], True
+        if self.flags & SPACES:
+            sign = META.encode()
+            drop = b"" if self.flags & FIRST_DROPS else b" "
+            first, later = first.replace(sign, drop), later.replace(sign, b" ")
+        return Said(first, later, due), mark
+
+
+def _skipped(token: bytes, later: bytes) -> tuple[bool, int] | None:
+    """(no space before it, bytes that it loses)."""
+    for joined in (False, True):
+        rest = later if joined else later[1:]
+        if (joined or later[:1] == b" ") and token.endswith(rest):
+            if len(token) - len(rest) <= _MOST_SKIPPED:
+                return joined, len(token) - len(rest)
+    return None
+
+
+def decoding_of(
+    spec: dict, tokens: list[tuple[int, str]], alphabet: dict[str, int], suffix: str
+) -> Decoding:
+    """tokens: (id, text) of all that a text can have; suffix: of the model's words, else the
+    decoder's own is taken."""
+    chain = chain_of(spec, alphabet, tokens)
+    found = Decoding(
+        BYTES * chain.as_bytes | REPEATS * bool(chain.repeats),
+        suffix,
+        filters=chain.filters,
+    )
+    said = []
+    for id_, token in tokens:
+        if chain.as_bytes:
+            changed = chain.of(token, Place(False, False)).decode()
+            if _READS_AS_BYTE.fullmatch(changed) or _READS_AS_BYTE.fullmatch(token):
+                if not _BYTE.fullmatch(token) or changed != token:
+                    refuse(f"the token {shown(token)}, which ByteFallback reads as a byte,")
+                continue
+        said.append((id_, token, _said(chain, token)))
+    if chain.repeats:
+        said = _groups(chain, said)
+    if chain.as_letters:
+        found.flags |= LETTERS
+        for id_, token, of in said:
+            plain = Chain(as_letters=True, alphabet=alphabet).of(token, Place(False, False))
+            if of != Said(plain, plain):
+                found.spelled.append((id_, of))
+        return found
+    own = _decoder_suffix(spec)
+    ends = suffix or (own if len(own.encode()) <= LONGEST_AFFIX else "")
+    rules = [
+        _Rule(flags | (SUFFIX_IS_SPACE if word_ends else 0), word_ends)
+        for flags in (0, SPACES, SPACES | FIRST_DROPS, JOINS)
+        for word_ends in dict.fromkeys(("", ends))
+    ]
+    best: tuple[int, _Rule] | None = None
+    for rule in rules:
+        wrong = sum(rule.of(token, of)[0] != of for _, token, of in said)
+        if best is None or wrong < best[0]:
+            best = wrong, rule
+    assert best is not None
+    rule = best[1]
+    found.flags |= rule.flags
+    found.suffix = suffix or rule.suffix
+    for id_, token, of in said:
+        by_rule, mark = rule.of(token, of)
+        if by_rule == of:
+            found.marks[token] = mark
+        else:
+            found.spelled.append((id_, of))
+    return found
+
+
+def _decoder_suffix(spec: dict) -> str:
+    for step in steps(spec.get("decoder"), "decoder", "decoders"):
+        if step["type"] == "BPEDecoder" and isinstance(step.get("suffix"), str):
+            return step["suffix"]
+    return ""

@@ -1,0 +1,391 @@
+"""The steps that a pipeline's section has: what each does to a text, its row, and how much longer a
+text it makes.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Mapping
+
+import numpy as np
+
+from phasor.tokenizers import unicode
+from phasor.tokenizers.classes import characters
+from phasor.tokenizers.json_parts import refuse
+from phasor.tokenizers.patterns.table import BEHAVIORS, INVERTED, Pattern
+from phasor.tokenizers.pipeline.clusters import clusters
+
+(MAP, CANONICAL, CLUSTERS, STRIP, REPLACE, PREFIX, LETTERS, SPLIT, WORDS, SPELLED) = range(1, 11)
+FILTER_TEXT, FILTER_ENDS = 11, 12
+LEFT, RIGHT = 1, 2
+FIRST_SPLIT, UNLESS_THERE = 1, 2
+_KEEP, _REMOVE, _ADD, _ADD_ON_EVEN, _TEXT, _HANGUL = (change << 29 for change in range(6))
+_NO_DELTA = 1 << 21
+_SYLLABLES = range(0xAC00, 0xD7A4)
+_LAST = 0x10FFFF
+_REPLACEMENT = "\ufffd"
+_CLUSTER = 6  # bytes of a cluster that Precompiled takes one by one
+
+
+def row(kind: int, part: bytes = b"") -> bytes:
+    part += bytes(-len(part) % 4)
+    return struct.pack("<II", kind, 8 + len(part)) + part
+
+
+def _text(text: bytes) -> bytes:
+    return struct.pack("<I", len(text)) + text + bytes(-len(text) % 4)
+
+
+class Growth:
+    """The most bytes that a byte of a text becomes, and the most characters, of which each may be a
+    split: what each character becomes in the steps that change characters, and what the others add.
+    Composition is left out: it takes bytes away, which a later step may only give back."""
+
+    def __init__(self) -> None:
+        self.maps: list[Map | Letters] = []
+        self.factor, self.splits, self.more = Fraction(1), Fraction(1), Fraction(0)
+        self.most = Fraction(3)
+        # what has become of each character that a step changes, and of others
+        self._texts = {text: text for text in ("a", "\u00e9", _REPLACEMENT)}
+
+    def map(self, step: Map | Letters) -> None:
+        before = self._of_characters()
+        for c in map(chr, step.domain()):
+            if c not in self._texts:
+                self._texts[c] = functools.reduce(lambda text, of: of.apply(text), self.maps, c)
+        self._texts = {c: step.apply(text) for c, text in self._texts.items()}
+        self.maps.append(step)
+        factor = max(Fraction(1), self._of_characters() / before)
+        self.splits *= max(factor, step.factor())
+        self.more *= max(factor, step.factor())
+        self._seen()
+
+    def times(self, factor: Fraction) -> None:
+        self.factor *= factor
+        self.splits *= factor
+        self.more *= factor
+        self._seen()
+
+    def plus(self, text: str, each: bool) -> None:
+        """each: before every split, else once."""
+        self.more += len(text.encode()) * (self.splits if each else 1)
+        self.splits += len(text) * (self.splits if each else 1)
+        self._seen()
+
+    def _seen(self) -> None:
+        self.most = max(self.most, self._of_characters() * self.factor + self.more)
+
+    def _of_characters(self) -> Fraction:
+        """Of the characters that a step changes, and of a byte that is none, which is U+FFFD."""
+        if not self.maps:
+            return Fraction(3)
+        most: dict[int, int] = {}  # by the bytes of the character
+        for c, text in self._texts.items():
+            size = 1 if c == _REPLACEMENT else len(c.encode())
+            most[size] = max(most.get(size, 0), len(text.encode()))
+        return max(Fraction(text, size) for size, text in most.items())
+
+
+class Step:
+    def row(self) -> bytes:
+        raise NotImplementedError
+
+    def apply(self, text: str) -> str:
+        """What becomes of a whole text."""
+        raise NotImplementedError
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        """splits: the text may be in many parts already."""
+
+
+@dataclass(frozen=True)
+class Map(Step):
+    """Characters that become texts; syllables of Hangul their parts where `hangul`."""
+
+    changes: Mapping[int, str]
+    hangul: bool = False
+
+    def apply(self, text: str) -> str:
+        return "".join(self._char(c) for c in text)
+
+    def _char(self, c: str) -> str:
+        if self.hangul and ord(c) in _SYLLABLES:
+            index = ord(c) - 0xAC00
+            parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
+            return "".join(chr(part) for part in parts if part != 0x11A7)
+        return self.changes.get(ord(c), c)
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        growth.map(self)
+
+    def domain(self) -> set[int]:
+        return {*self.changes, *((_SYLLABLES[1],) if self.hangul else ())}
+
+    def factor(self) -> Fraction:
+        changed = map(chr, self.domain() | {0})
+        return max(Fraction(len(self.apply(c).encode()), len(c.encode())) for c in changed)
+
+    def _runs(self) -> tuple[list[tuple[int, int]], bytes]:
+        """(first, change) of the runs, and the texts."""
+        texts: dict[bytes, int] = {}
+        size = 0
+        single: list[tuple[int, int]] = []  # (code, change)
+        for code, to in sorted(self.changes.items()):
+            if to == "":
+                change = _REMOVE
+            elif len(to) == 1:
+                change = _ADD | (ord(to) - code + _NO_DELTA)
+            else:
+                data = to.encode()
+                if len(data) > 255:
+                    refuse(f"a character that becomes {len(data)} bytes")
+                if data not in texts:
+                    texts[data] = size
+                    size += 1 + len(data)
+                change = _TEXT | texts[data]
+            single.append((code, change))
+        runs: list[tuple[int, int]] = [(0, _KEEP)]
+        at = 0
+        while at < len(single):
+            code, change = single[at]
+            end = at + 1
+            while end < len(single) and single[end] == (code + end - at, change):
+                end += 1
+            step = end
+            while change >> 29 == 2 and step < len(single):  # every other one, as of A a B b
+                if single[step] != (code + 2 * (step - at), change):
+                    break
+                step += 1
+            if end == at + 1 and step > end:
+                change = _ADD_ON_EVEN | (change & ~(7 << 29))
+                last, end = code + 2 * (step - 1 - at), step
+            else:
+                last = code + end - 1 - at
+            if runs[-1][0] == code:
+                runs[-1] = (code, change)
+            else:
+                runs.append((code, change))
+            runs.append((last + 1, _KEEP))
+            at = end
+        if self.hangul:
+            runs = [r for r in runs if r[0] not in (0xAC00, 0xD7A4)]
+            runs += [(0xAC00, _HANGUL), (0xD7A4, _KEEP)]
+            runs.sort()
+        changes = [-1, *(change for _, change in runs)]
+        kept = [r for r, before in zip(runs, changes) if r[1] != before or r[1] >> 29 == 3]
+        return [r for r in kept if r[0] <= _LAST], b"".join(bytes([len(t)]) + t for t in texts)
+
+    def row(self) -> bytes:
+        runs, texts = self._runs()
+        firsts = np.array([first for first, _ in runs])
+        ascii_runs = np.searchsorted(firsts, np.arange(128), side="right") - 1
+        part = struct.pack("<II", len(runs), len(texts)) + ascii_runs.astype(np.uint8).tobytes()
+        part += np.array(runs, dtype="<u4").tobytes() + texts
+        return row(MAP, part)
+
+
+@dataclass(frozen=True)
+class Canonical(Step):
+    """Marks in their order; composed."""
+
+    composes: bool
+
+    def apply(self, text: str) -> str:
+        order = _orders()
+        out: list[str] = []
+        for c in text:
+            at = len(out)
+            while order.get(c) and at and order.get(out[at - 1], 0) > order[c]:
+                at -= 1
+            out.insert(at, c)
+        return _compose(out) if self.composes else "".join(out)
+
+    def row(self) -> bytes:
+        of = np.zeros(_LAST + 2, dtype=np.int64)
+        for code, order in unicode.MAPS["order"].items():
+            of[code] = ord(order)
+        edges = np.flatnonzero(np.diff(of)) + 1
+        runs = [int(edge) << 8 | int(of[edge]) for edge in edges]
+        composed = _pairs() if self.composes else {}
+        pairs = sorted((*map(ord, pair), c) for pair, c in composed.items())
+        part = struct.pack("<III", len(runs), len(pairs), self.composes)
+        part += np.array(runs, dtype="<u4").tobytes()
+        return row(CANONICAL, part + np.array(pairs, dtype="<u4").tobytes())
+
+
+@functools.cache
+def _orders() -> dict[str, int]:
+    return {chr(code): ord(order) for code, order in unicode.MAPS["order"].items()}
+
+
+@functools.cache
+def _pairs() -> dict[str, int]:
+    return {pair: code for code, pair in unicode.MAPS["composed"].items()}
+
+
+def _compose(text: list[str]) -> str:
+    order, pairs = _orders(), _pairs()
+    out: list[str] = []
+    base, last = None, 0
+    for c in text:
+        of = order.get(c, 0)
+        if base is not None and (last == 0 or last < of):
+            both = _syllable(out[base], c) or pairs.get(out[base] + c)
+            if both:
+                out[base] = chr(both)
+                continue
+        if of == 0:
+            base = len(out)
+        last = of
+        out.append(c)
+    return "".join(out)
+
+
+def _syllable(a: str, b: str) -> int | None:
+    lead, vowel, tail = ord(a) - 0x1100, ord(b) - 0x1161, ord(b) - 0x11A7
+    if 0 <= lead < 19 and 0 <= vowel < 21:
+        return 0xAC00 + (lead * 21 + vowel) * 28
+    if ord(a) in _SYLLABLES and (ord(a) - 0xAC00) % 28 == 0 and 0 < tail < 28:
+        return ord(a) + tail
+    return None
+
+
+@dataclass(frozen=True)
+class Clusters(Step):
+    """SentencePiece's map, which the section has."""
+
+    trie: bytes
+    strings: bytes
+    expansion: int
+    longest: int  # bytes of a rule's text
+
+    def apply(self, text: str) -> str:
+        """Clusters of less than 6 bytes as a whole, others a character at a time."""
+        out = []
+        for cluster in clusters(text):
+            whole = self._shortest(cluster) if len(cluster.encode()) < _CLUSTER else None
+            one_by_one = (self._shortest(c) or c for c in cluster)
+            out.append("".join(one_by_one) if whole is None else whole)
+        return "".join(out)
+
+    def _shortest(self, text: str) -> str | None:
+        """What the shortest rule for the beginning of a text says."""
+        units, node = self.units, 0
+        unit = int(units[0])
+        for byte in text.encode():
+            node ^= (unit >> 10) << ((unit & 0x200) >> 6) ^ byte
+            unit = int(units[node])
+            if unit & 0x800000FF != byte or byte == 0:
+                return None
+            if unit & 0x100:
+                at = int(units[node ^ (unit >> 10) << ((unit & 0x200) >> 6)]) & 0x7FFFFFFF
+                return self.strings[at : self.strings.index(0, at)].decode()
+        return None
+
+    @property
+    def units(self) -> np.ndarray:
+        return np.frombuffer(self.trie, dtype="<u4").astype(np.int64)
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        growth.times(Fraction(self.expansion))
+
+    def row(self) -> bytes:
+        return row(CLUSTERS)
+
+
+@dataclass(frozen=True)
+class Strip(Step):
+    sides: int
+
+    def apply(self, text: str) -> str:
+        blank = characters("space")
+        begin, end = 0, len(text)
+        while self.sides & LEFT and begin < end and blank[ord(text[begin])]:
+            begin += 1
+        while self.sides & RIGHT and end > begin and blank[ord(text[end - 1])]:
+            end -= 1
+        return text[begin:end]
+
+    def row(self) -> bytes:
+        return row(STRIP, struct.pack("<I", self.sides))
+
+
+@dataclass(frozen=True)
+class Replace(Step):
+    """What a pattern matches, of at least `least` bytes, becomes a text;
+    a match may be empty."""
+
+    pattern: Pattern
+    least: int
+    content: str
+
+    def apply(self, text: str) -> str:
+        parts = self.pattern.segments(text)
+        return "".join(self.content if match else text[a:b] for a, b, match in parts)
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        if self.least == 0:
+            growth.plus(self.content, True)
+            growth.plus(self.content, False)
+        else:
+            growth.times(max(Fraction(1), Fraction(len(self.content.encode()), self.least)))
+
+    def row(self) -> bytes:
+        how = BEHAVIORS.index("removed")
+        return row(REPLACE, _text(self.content.encode()) + self.pattern.bytes(how))
+
+
+@dataclass(frozen=True)
+class Prefix(Step):
+    text: str
+    flags: int = 0
+
+    def apply(self, text: str) -> str:
+        there = self.flags & UNLESS_THERE and text.startswith(self.text)
+        return text if there or not text else self.text + text
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        growth.plus(self.text, splits and not self.flags & FIRST_SPLIT)
+
+    def row(self) -> bytes:
+        return row(PREFIX, struct.pack("<I", self.flags) + _text(self.text.encode()))
+
+
+@dataclass(frozen=True)
+class Letters(Step):
+    """Each byte becomes its letter."""
+
+    alphabet: str  # the letters of bytes 0 … 255
+
+    def apply(self, text: str) -> str:
+        return "".join(self.alphabet[byte] for byte in text.encode())
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        growth.map(self)
+
+    def domain(self) -> set[int]:
+        return set()
+
+    def factor(self) -> Fraction:
+        return Fraction(2)
+
+    def row(self) -> bytes:
+        return row(LETTERS)
+
+
+@dataclass(frozen=True)
+class Split(Step):
+    pattern: Pattern
+    behavior: str
+    inverted: bool
+
+    def row(self) -> bytes:
+        how = BEHAVIORS.index(self.behavior) | INVERTED * self.inverted
+        return row(SPLIT, self.pattern.bytes(how))
+
+
+def removed(*names: str) -> Map:
+    return Map(dict.fromkeys(np.flatnonzero(characters(*names)).tolist(), ""))
