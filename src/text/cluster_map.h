@@ -38,21 +38,28 @@ class ClusterMap {
   void end() {
     Rule rule;
     if (kept_ > 0 && match_rule(t_, &rule, cluster_, kept_, true))
-      out_->put(rule.text, rule.bytes);
+      give({rule.text, rule.bytes}, kept_ == char_bytes(cluster_[0]));
     else
       put_kept();
     kept_ = 0;
     longer_ = false;
-    if (first_end_ == kOpen) first_end_ = out_->size;
   }
-  // Where what the first cluster has become ends.
+  // Where the text's beginning ends, as the package has it: what the first character has become
+  // that is not nothing; of a cluster that becomes something as a whole the first character of
+  // that.
   uint64_t first_end() const { return first_end_; }
 
  private:
   void put(Span c) {
     Rule rule;
     const bool found = match_rule(t_, &rule, c.text, c.bytes, true);
-    out_->put(found ? Span{rule.text, rule.bytes} : c);
+    give(found ? Span{rule.text, rule.bytes} : c, true);
+  }
+  void give(Span s, bool of_one) {
+    out_->put(s);
+    if (first_end_ != kOpen || s.bytes == 0) return;
+    const size_t first = char_bytes(s.text[0]);
+    first_end_ = of_one || first > s.bytes ? s.bytes : first;
   }
   void put_kept() {
     for (size_t at = 0; at < kept_;) {
