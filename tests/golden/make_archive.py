@@ -25,7 +25,7 @@ from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
 from phasor.tokenizers import characters, listed  # noqa: E402
-from phasor.tokenizers.models import bert_bpe  # noqa: E402
+from phasor.tokenizers.models import bert_bpe, pipeline  # noqa: E402
 
 VERSION = 1
 # A chat model is a decoder of the family "rotary" with two sections that have no type.
@@ -337,6 +337,14 @@ def tokenizers() -> dict[str, bytes]:
     spec |= {"added_tokens": [], "pre_tokenizer": {"type": "BertPreTokenizer"}}
     spec |= {"decoder": {"type": "BPEDecoder", "suffix": "</w>"}}
     made["bert-words"] = bert_bpe.from_json(spec)[0]
+    words = ["[UNK]", "e\u0301t\u00e9", "caf\u00e9", "##s", "."]
+    forms = [{"type": "NFC"}, {"type": "Lowercase"}]
+    spec = {"added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}}
+    spec |= {"normalizer": {"type": "Sequence", "normalizers": forms}}
+    spec |= {"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": False}}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model |= {"max_input_chars_per_word": 100, "vocab": {word: i for i, word in enumerate(words)}}
+    made["pipeline"] = pipeline.from_json({**spec, "model": model})[0]
     return made | {name: (HERE / f"tokenizers/{name}.bin").read_bytes() for name in TOKENIZERS}
 
 

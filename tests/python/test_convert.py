@@ -1032,7 +1032,7 @@ def test_bad_tokenizers(golden, tmp_path, capsys):
         ("long.txt", "30 pieces, the source embedding has 29"),
         ("holes.json", "are not 0, 1, 2"),
         ("bad.model", "bad.model"),
-        ("bad.xyz", "expected a SentencePiece"),
+        ("bad.xyz", "expected a tokenizer.json"),
         ("absent.txt", "cannot be read"),
     ):
         assert run(path, tmp_path / "m.phasor", "--tokenizer", tmp_path / name) == 1

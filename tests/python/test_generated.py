@@ -93,7 +93,10 @@ class Trial:
             self.source[rng.randrange(len(self.source))] = d["source"]["mask"]
 
     def compare(self) -> list[Compared]:
-        """Nothing where a value of the reference is not finite."""
+        """Nothing where a value of the reference is not finite, or where the model reads vectors,
+        of which test_embeddings.py has the values."""
+        if self.source and self.d["source"]["vectors"]:
+            return []
         if {"encoder", "decoder"} <= self.d.keys() and self.d["output"]["output"] == D.CLASSES:
             got = self.classes()
             if not got:

@@ -243,7 +243,10 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"pre_tokenizer": {"type": "CharDelimiterSplit", "delimiter": "ab"}},
         "pre_tokenizer CharDelimiterSplit at 'ab'",
     ),
-    "length_0": ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "FixedLength of 0"),
+    "length_0": (
+        {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+        "pre_tokenizer FixedLength of 0 characters",
+    ),
     "length_513": ({"pre_tokenizer": {"type": "FixedLength", "length": 513}}, "of 513 characters"),
     "metaspace_sign": (
         {"pre_tokenizer": {**metaspace(), "replacement": "__"}},
@@ -346,7 +349,7 @@ REFUSED: dict[str, tuple[dict, str]] = {
     ),
     "decoder_bytes_odd": (
         {"decoder": FALLBACK, "model": words(["a", "<0x4a>"])},
-        "the token '<0x4a>', which ByteFallback reads as a byte,",
+        "the token '<0x4a>', which the decoder ByteFallback reads as a byte,",
     ),
     "decoder_letters_behind": (
         {"decoder": joined(LETTERS), "model": words(["a b"])},

@@ -413,7 +413,8 @@ def decoding_of(
             changed = chain.of(token, Place(False, False)).decode()
             if _READS_AS_BYTE.fullmatch(changed) or _READS_AS_BYTE.fullmatch(token):
                 if not _BYTE.fullmatch(token) or changed != token:
-                    refuse(f"the token {shown(token)}, which ByteFallback reads as a byte,")
+                    what = "which the decoder ByteFallback reads as a byte,"
+                    refuse(f"the token {shown(token)}, {what}")
                 continue
         said.append((id_, token, _said(chain, token)))
     if chain.repeats:

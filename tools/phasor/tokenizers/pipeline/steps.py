@@ -14,7 +14,6 @@ import numpy as np
 
 from phasor.tokenizers import unicode
 from phasor.tokenizers.classes import characters
-from phasor.tokenizers.json_parts import refuse
 from phasor.tokenizers.patterns.table import BEHAVIORS, INVERTED, Pattern
 from phasor.tokenizers.pipeline.clusters import clusters
 
@@ -140,8 +139,7 @@ class Map(Step):
                 change = _ADD | (ord(to) - code + _NO_DELTA)
             else:
                 data = to.encode()
-                if len(data) > 255:
-                    refuse(f"a character that becomes {len(data)} bytes")
+                assert len(data) <= 255, "no form of Unicode's is so long"
                 if data not in texts:
                     texts[data] = size
                     size += 1 + len(data)
