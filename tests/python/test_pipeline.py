@@ -388,6 +388,18 @@ def test_a_map_of_characters_twice():
         section_of(normalizer=sequence("normalizers", charsmap, other))
 
 
+def test_where_a_text_begins_behind_precompiled():
+    charsmap = next(step for step, _ in PARTS["normalizers"] if step["type"] == "Precompiled")
+    first = metaspace(prepend_scheme="first")
+    words = sequence("pretokenizers", {"type": "WhitespaceSplit"}, first)
+    assert section_of(normalizer=charsmap, pre_tokenizer=words)
+    both = sequence("normalizers", {"type": "NFKC"}, charsmap)
+    assert section_of(normalizer=both, pre_tokenizer=first)
+    line = "pre_tokenizer Metaspace, first, behind a split and steps before Precompiled"
+    with pytest.raises(PhasorError, match=line):
+        section_of(normalizer=both, pre_tokenizer=words)
+
+
 def test_a_token_that_becomes_too_long():
     decoder = {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 512}
     assert section_of(model=words(["a" * 127]), decoder=decoder)

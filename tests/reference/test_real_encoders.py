@@ -91,7 +91,7 @@ def test_the_old_format_is_torchs(albert):
     assert list(ours) == list(theirs)
     for name, value in theirs.items():
         assert np.array_equal(ours.load(name), value.numpy())
-    with pytest.raises(PhasorError, match="asks for argparse.Namespace.*refused, nothing was run"):
+    with pytest.raises(PhasorError, match="holds an object of argparse.Namespace"):
         open_checkpoint(albert / "training_args.bin")
 
 

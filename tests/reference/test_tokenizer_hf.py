@@ -368,7 +368,6 @@ def test_a_published_bert(driver):
     tokenizer.no_padding()
     assert info["ids"] == tokenizer.get_vocab()
     assert {name: value for name, value in info.items() if name != "ids"} == {
-        "model": "wordpiece",
         "pieces": 30522,
         "special": {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103},
         "prefix": [101],

@@ -19,7 +19,18 @@ from phasor.tokenizers.pipeline.clusters import BREAKS, OTHER_BREAKS
 from phasor.tokenizers.pipeline.decoders import LONGEST_AFFIX, decoding_of
 from phasor.tokenizers.pipeline.normalizers import normalizer_steps
 from phasor.tokenizers.pipeline.pre_tokenizers import pre_tokenizer_steps
-from phasor.tokenizers.pipeline.steps import WORDS, Clusters, Growth, Split, Step, row
+from phasor.tokenizers.pipeline.steps import (
+    FIRST_SPLIT,
+    WORDS,
+    Canonical,
+    Clusters,
+    Growth,
+    Prefix,
+    Split,
+    Step,
+    Strip,
+    row,
+)
 from phasor.tokenizers.section import NO_ID, TokenizerError
 from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 
@@ -135,6 +146,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     if not isinstance(kind, str) or kind not in _MODELS:
         refuse(f"model {shown(kind)}")
     normalizer, words = normalizer_steps(spec), pre_tokenizer_steps(spec)
+    _check_beginning(normalizer, words)
     section = _MODELS[kind](spec)
     vocabulary = section.vocabulary
     decoding = decoding_of(
@@ -154,6 +166,18 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     section.steps += decoding.rows()
     rows = section.pieces(str.encode, lambda piece: decoding.marks.get(piece, 0))
     return section.bytes(rows), vocabulary, section.unknown
+
+
+def _check_beginning(normalizer: list[Step], words: list[Step]) -> None:
+    """Whether a split begins where the text does: Precompiled keeps that of one character, which
+    another step may have made several of."""
+    clusters = next((i for i, s in enumerate(normalizer) if isinstance(s, Clusters)), 0)
+    several = any(not isinstance(s, (Strip, Canonical)) for s in normalizer[:clusters])
+    split = False
+    for step in words:
+        if split and several and isinstance(step, Prefix) and step.flags & FIRST_SPLIT:
+            refuse("pre_tokenizer Metaspace, first, behind a split and steps before Precompiled,")
+        split = split or isinstance(step, Split)
 
 
 def _normalized(text: str, normalizer: list[Step]) -> str:
