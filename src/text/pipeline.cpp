@@ -303,7 +303,7 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
   const uint32_t flags = spelled.p == nullptr ? 0 : spelled.flags();
   const uint32_t same = flags >> Spelled::kSameBit;
   if ((t.flags & kRepeats) != 0 && comes_again(sink, same != 0 ? same - 1 : id)) return;
-  sink->filter = put_filtered;
+  sink->filters = true;
   if ((flags & Spelled::kNothing) != 0) return;
   const bool first = (sink->state.past_start & kSeen) == 0;
   if ((sink->state.past_start & kSpaceIsDue) != 0) put_bytes(t, sink, {kBlank, 1});
@@ -314,7 +314,7 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
 }
 
 void decode_end(TextSink* sink) {
-  sink->filter = put_filtered;
+  sink->filters = true;
   sink->settle(true);
   end_filters(sink);
 }

@@ -1,7 +1,14 @@
-// Collecting ids, and text whose characters come in parts. Includes sinks.h only; never allocates.
+// Collecting ids, and text whose characters come in parts. Includes the tokenizer's own headers
+// only; never allocates.
 #include "sinks.h"
 
+#include "../build.h"
+#include "filters.h"
+
 namespace phasor::pieces {
+
+// Without it no text goes through filters, and the linker leaves them out.
+constexpr bool kHasPipeline = built("pipeline");
 
 uint32_t byte_piece(const Tokenizer& t, unsigned char byte) {
   const char* const digits = "0123456789ABCDEF";
@@ -53,7 +60,7 @@ void TextSink::put(const unsigned char* text, size_t bytes) {
     state.past_start = 1;
     if (*text == ' ') ++text, --bytes;
   }
-  if (filter != nullptr) return filter(this, {text, bytes});
+  if (kHasPipeline && filters) return put_filtered(this, {text, bytes});
   write({text, bytes});
 }
 

@@ -50,7 +50,7 @@ struct TextSink {
   size_t capacity;
   size_t count = 0;
   bool drop_first_space = false;
-  void (*filter)(TextSink* sink, Span text) = nullptr;  // in place of `write`
+  bool filters = false;  // a pipeline's (filters.h)
 
   TextSink(const Tokenizer& t, TokenDecoder* to, char* out, size_t capacity);
 
