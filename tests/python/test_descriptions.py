@@ -244,6 +244,32 @@ def test_files_of_hugging_face_beside_a_state_dict(tmp_path, capsys, phasor):
     assert ids_of(phasor, tmp_path / "m.phasor", "TOWNS") == "2,4,5,3"
 
 
+OTHER_PAIR = {
+    "type": "TemplateProcessing",
+    "single": [
+        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}},
+}
+LEFT = {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
+
+
+@pytest.mark.parametrize(
+    "parts, says",
+    [
+        ({"post_processor": OTHER_PAIR}, "other ids around a pair than around a text"),
+        ({"post_processor": AROUND, "truncation": LEFT}, "truncation.direction"),
+    ],
+)
+def test_what_a_directory_is_refused_for_a_file_is_too(tmp_path, capsys, parts, says):
+    path = tokenizer_json(tmp_path, **parts)
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1
+    error = capsys.readouterr().err
+    assert str(path) in error and says in error and error.count("\n") == 1, error
+
+
 def test_a_tokenizer_json_that_is_refused_names_its_part(tmp_path, capsys):
     path = tokenizer_json(tmp_path, normalizer={"type": "Shout"})
     assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1

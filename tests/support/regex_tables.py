@@ -5,9 +5,7 @@ The runner follows docs/format.md, searches without memo slots, and is quadratic
 from __future__ import annotations
 
 import random
-from typing import Iterator
 
-from phasor.tokenizers.patterns.dfa import ACCEPTS
 from phasor.tokenizers.patterns.table import BEHAVIORS, Pattern
 
 # Of the package's Split, for Oniguruma and, as far as it understands them, fancy-regex.
@@ -124,42 +122,10 @@ def texts(count: int, seed: int = 5) -> list[str]:
 # ---- Running a table
 
 
-def _match(pattern: Pattern, codes: list[int], at: int) -> int | None:
-    """The end of the match that begins at a place."""
-    end = pattern.rows.shape[1] - 1
-    state = int(pattern.rows[0, pattern.classes[codes[at - 1]] if at else end])
-    found = None
-    while state:
-        step = int(pattern.rows[state, pattern.classes[codes[at]] if at < len(codes) else end])
-        if step & ACCEPTS:
-            found = at
-        state = step & (ACCEPTS - 1)
-        at += 1
-    return found
-
-
-def segments(pattern: Pattern, text: str) -> Iterator[tuple[int, int, bool]]:
-    """Matches and what is between them, as the package's iterator has them."""
-    codes = [ord(c) for c in text]
-    done = at = 0
-    last = None
-    while at <= len(codes):
-        end = _match(pattern, codes, at)
-        if end is None or (end == at and at == last):
-            at += 1
-            continue
-        if at > done:
-            yield done, at, False
-        yield at, end, True
-        done = at = last = end
-    if done < len(codes):
-        yield done, len(codes), False
-
-
 def cut(pattern: Pattern, text: str, behavior: str, inverted: bool) -> list[tuple[int, int]]:
     """What is left of a text, by the definition of the package's Split."""
     assert behavior in BEHAVIORS
-    parts = [(begin, end, match != inverted) for begin, end, match in segments(pattern, text)]
+    parts = [(begin, end, match != inverted) for begin, end, match in pattern.segments(text)]
     out: list[list] = []
     before = False
     if behavior == "removed":

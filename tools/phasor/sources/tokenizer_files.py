@@ -12,6 +12,7 @@ from phasor.checkpoints.pickles import no_storage, unpickle
 from phasor.errors import PhasorError, named
 from phasor.families.model import Model
 from phasor.files import has_file, parse_json, read_bytes
+from phasor.format import descriptor as D
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.sources.fairseq import dictionary
 from phasor.sources.hugging_face import around
@@ -112,23 +113,31 @@ def _from_hugging_face(path: Path, model: Model, side: str, what: str) -> bytes:
     """The section, and into the descriptor what goes around a text, where it says nothing."""
     try:
         section, info = build_hf_section(path)
+        around_texts = _put_around(model, side, info)
     except PhasorError as error:
         raise named(path, error) from error
-    of = model.descriptor[side]
     note = f"{path}: {what}"
     if what == "WordPiece" and not has_file(path.parent / "tokenizer_config.json"):
         note += ", text in lower case without accents, as BERT's own (do_lower_case in a"
         note += " tokenizer_config.json beside it says otherwise)"
-    if side == "source" and (info["prefix"] or info["suffix"]) and not of["prefix"] + of["suffix"]:
-        segments = model.descriptor["encoder"]["segments"]
-        around.check_segments(info, segments)
-        of.update({name: info[name] for name in ("prefix", "suffix", "pair_segment")})
-        of["pair"] = info["pair"] or []
-        if of["pair_segment"] >= segments:
-            of["pair_segment"] = 0
-        note += f"; ids before a text {info['prefix']}, behind it {info['suffix']}, as it says"
-    model.notes.append(note)
+    model.notes.append(note + around_texts)
     return section
+
+
+def _put_around(model: Model, side: str, info: dict) -> str:
+    """What goes around a text of the source, where the description says nothing; for a line."""
+    of = model.descriptor[side]
+    if side != "source" or not (info["prefix"] or info["suffix"]) or of["prefix"] + of["suffix"]:
+        return ""
+    if model.descriptor["model"]["stack"] == D.ENCODER:
+        around.check_cut(info)
+    segments = model.descriptor["encoder"]["segments"]
+    model.notes += around.check_segments(info, segments)
+    of.update({name: info[name] for name in ("prefix", "suffix", "pair_segment")})
+    of["pair"] = around.pair_of(info)
+    if of["pair_segment"] >= segments:
+        of["pair_segment"] = 0
+    return f"; ids before a text {info['prefix']}, behind it {info['suffix']}, as it says"
 
 
 def check_count(sides: int, given: Sequence[Path]) -> None:

@@ -101,19 +101,24 @@ def member(part: dict, field: str, name: str) -> Any:
     return part[field]
 
 
-def metaspace(step: dict, name: str) -> tuple[str, bool]:
-    """(prepend scheme, split) of a Metaspace, in the older spelling too."""
-    fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
-    if member(step, "replacement", name) != META:
-        refuse(f"{name}.replacement {step['replacement']!r}")
+def prepend_scheme(step: dict, name: str) -> str:
+    """Of a Metaspace, in the older spelling too."""
     scheme = step.get("prepend_scheme", "always")
     if not step.get("add_prefix_space", True):
         if step.get("prepend_scheme", "never") != "never":
             refuse(f"{name}.add_prefix_space with prepend_scheme {scheme}")
         scheme = "never"
     if scheme not in ("always", "first", "never"):
-        refuse(f"{name}.prepend_scheme {scheme}")
-    return scheme, step.get("split", True)
+        refuse(f"{name}.prepend_scheme {shown(scheme)}")
+    return scheme
+
+
+def metaspace(step: dict, name: str) -> tuple[str, bool]:
+    """(prepend scheme, split) of a Metaspace, in the older spelling too."""
+    fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
+    if member(step, "replacement", name) != META:
+        refuse(f"{name}.replacement {step['replacement']!r}")
+    return prepend_scheme(step, name), step.get("split", True)
 
 
 def types_of(spec: dict, part: str, inside: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from phasor.tokenizers.classes import SPACE, class_runs
 from phasor.tokenizers.json_parts import META, member, metaspace, refuse, steps
 from phasor.tokenizers.merges import (
@@ -16,6 +14,7 @@ from phasor.tokenizers.merges import (
 )
 from phasor.tokenizers.model import Model
 from phasor.tokenizers.models import bert_bpe
+from phasor.tokenizers.pipeline.decoders import READS_AS_BYTE
 from phasor.tokenizers.section import LONGEST_PIECE, NO_ID
 from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 
@@ -23,8 +22,6 @@ from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 ADD_PREFIX, BYTE_FALLBACK, FUSE_UNKNOWN, PREFIX_FIRST = 1, 8, 16, 32
 ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 64, 128, 256, 512
 BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
-# What the package's ByteFallback reads as a byte: lower case too, and a sign.
-_READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
 PREPEND = {"type": "Prepend", "prepend": META}
 DECODERS = [
@@ -93,7 +90,7 @@ def _check_bytes(vocabulary: Vocabulary) -> None:
     token adds nothing to a text, whatever it is called."""
     for text in {*vocabulary.texts.values()} - vocabulary.special:
         a_byte = text in BYTE_PIECES and text in vocabulary.of_model
-        if _READS_AS_BYTE.fullmatch(text) and not a_byte:
+        if READS_AS_BYTE.fullmatch(text) and not a_byte:
             refuse(f"the token {text!r}, which the decoder ByteFallback reads as a byte,")
 
 

@@ -21,6 +21,7 @@ from phasor.tokenizers.classes import (
 )
 from phasor.tokenizers.json_parts import fields, member, refuse, steps, types_of
 from phasor.tokenizers.model import Model
+from phasor.tokenizers.pipeline.decoders import clean_up
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.vocabulary import LONGEST_ADDED, PackageSection, Vocabulary
 
@@ -86,25 +87,6 @@ def normalizer_of(spec: dict) -> BertNormalizer:
     return BertNormalizer(normalizers[0] if normalizers else None)
 
 
-def _clean_up(text: str) -> str:
-    """The clean-up of the package's WordPiece decoder, which sees one token at a time."""
-    for before, after in (
-        (" .", "."),
-        (" ?", "?"),
-        (" !", "!"),
-        (" ,", ","),
-        (" ' ", "'"),
-        (" n't", "n't"),
-        (" 'm", "'m"),
-        (" do not", " don't"),
-        (" 's", "'s"),
-        (" 've", "'ve"),
-        (" 're", "'re"),
-    ):
-        text = text.replace(before, after)
-    return text
-
-
 def _marks(decoder: dict | None) -> Callable[[str], int]:
     """Bits of a piece that say how it decodes: without a space before it, without its first
     bytes."""
@@ -115,7 +97,7 @@ def _marks(decoder: dict | None) -> Callable[[str], int]:
     fields(decoder, "decoder", ("prefix", "cleanup"))
     prefix, clean = (
         member(decoder, "prefix", "decoder"),
-        _clean_up if member(decoder, "cleanup", "decoder") else str,
+        clean_up if member(decoder, "cleanup", "decoder") else str,
     )
     if len(prefix) > LONGEST_ADDED:
         raise TokenizerError(f"decoder.prefix: {shown(prefix)} is too long")

@@ -17,9 +17,8 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from phasor.errors import shown
-from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
+from phasor.tokenizers.json_parts import META, fields, member, prepend_scheme, refuse, steps
 from phasor.tokenizers.pipeline.normalizers import pattern_of
-from phasor.tokenizers.pipeline.pre_tokenizers import prepend_scheme
 from phasor.tokenizers.pipeline.steps import FILTER_ENDS, FILTER_TEXT, SPELLED, row
 from phasor.tokenizers.section import TokenizerError
 
@@ -29,7 +28,8 @@ JOINED = 2  # mark of a piece
 DUE, NOTHING = 1, 2  # flags of a piece that is spelled out
 LONGEST_AFFIX = 32
 _MOST_SKIPPED = 255
-_READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
+# What the package's ByteFallback reads as a byte: lower case too, and a sign.
+READS_AS_BYTE = re.compile(r"<0x(?:[0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _CLEANED = (
     (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
@@ -276,7 +276,7 @@ def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]
     for step in steps(spec.get("decoder"), "decoder", "decoders"):
         kind = step["type"]
         if kind == "ByteFallback" and not chain.merged and not any(
-            _READS_AS_BYTE.fullmatch(chain.of(token, Place(first, False)).decode())
+            READS_AS_BYTE.fullmatch(chain.of(token, Place(first, False)).decode())
             for _, token in tokens
             for first in (True, False)
         ):
@@ -411,7 +411,7 @@ def decoding_of(
     for id_, token in tokens:
         if chain.as_bytes:
             changed = chain.of(token, Place(False, False)).decode()
-            if _READS_AS_BYTE.fullmatch(changed) or _READS_AS_BYTE.fullmatch(token):
+            if READS_AS_BYTE.fullmatch(changed) or READS_AS_BYTE.fullmatch(token):
                 if not _BYTE.fullmatch(token) or changed != token:
                     what = "which the decoder ByteFallback reads as a byte,"
                     refuse(f"the token {shown(token)}, {what}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from phasor.errors import shown
 from phasor.tokenizers.classes import characters
-from phasor.tokenizers.json_parts import fields, member, refuse, steps
+from phasor.tokenizers.json_parts import fields, member, prepend_scheme, refuse, steps
 from phasor.tokenizers.patterns.scanner import ONIGURUMA
 from phasor.tokenizers.patterns.table import BEHAVIORS, compiled, literal, one_of, scripts
 from phasor.tokenizers.pipeline.normalizers import LONGEST_TEXT, letters, pattern_of
@@ -83,18 +83,6 @@ def _metaspace(step: dict) -> list[Step]:
     if step.get("split", True):
         out.append(Split(literal(sign), "mergedwithnext", False))
     return out
-
-
-def prepend_scheme(step: dict, part: str) -> str:
-    """Of a Metaspace, in the older spelling too."""
-    scheme = step.get("prepend_scheme", "always")
-    if not step.get("add_prefix_space", True):
-        if step.get("prepend_scheme", "never") != "never":
-            refuse(f"{part}.add_prefix_space with prepend_scheme {scheme}")
-        scheme = "never"
-    if scheme not in ("always", "first", "never"):
-        refuse(f"{part}.prepend_scheme {shown(scheme)}")
-    return scheme
 
 
 def _byte_level(step: dict) -> list[Step]:
