@@ -404,8 +404,8 @@ help:
 #: make test            what a contributor needs, in minutes: C++, Python, the host's levels, the rules of the source; ONLY='unit pytest'
 #: make test-machines   emulated machines, boards, sanitizers, long sweeps; of the longest one in four, SHARE=1 runs all
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
-#: make families        every Hugging Face architecture against transformers, into docs/families.md
-#: make tokenizers      every kind of tokenizer against the packages, into docs/tokenizers.md
+#: make families        every Hugging Face architecture against transformers, into families.md
+#: make tokenizers      every kind of tokenizer against the packages, into tokenizers.md
 #: make test-set        the translators' test set from the public file of sentence pairs, DATA=cmn.txt, into build/test-set
 #: make test-beams COUNT=25   rules of beam search, drawn together, beside transformers
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
@@ -435,7 +435,7 @@ help:
 #: make test-memory     the C++ tests under clang's memory sanitizer
 #: make mutants         every bound and comparison of the rooms that check files, changed one by one: the fast tests must notice; ROOM= MUTANT=
 #: make coverage        which branches of what strangers' bytes steer no test takes: 100 % or a reason beside the branch
-#: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS='q8r q4m' for a part, TYPES= THREADS= RUNS=
+#: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into performance.md; ROWS='q8r q4m' for a part, TYPES= THREADS= RUNS=
 #: make bench-encoder   the same of a sentence encoder, beside CTranslate2, ONNX Runtime and sentence-transformers; TYPES= THREADS= RUNS=
 #: make bench-translators  three translators with more sentences, beside CTranslate2: an hour and more, LINES= SHAPES= TYPES= THREADS= RUNS=
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them

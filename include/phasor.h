@@ -110,7 +110,7 @@ const char* phasor_status_name(phasor_status status);
 typedef struct phasor_error {
   uint32_t struct_size;
   int32_t code;      /* a phasor_status */
-  uint32_t section;  /* of the file, as in docs/format.md, or PHASOR_NONE */
+  uint32_t section;  /* of the file, as in docs/reference/file-format.md, or PHASOR_NONE */
   uint32_t layer;    /* or PHASOR_NONE */
   uint64_t expected; /* where a number was expected, and the one found */
   uint64_t found;
@@ -239,7 +239,7 @@ phasor_status phasor_prompt(const phasor_model* model, uint32_t index, const cha
 /* One tensor of the directory. */
 typedef struct phasor_tensor {
   uint32_t struct_size;
-  uint32_t stack, set, role; /* docs/format.md */
+  uint32_t stack, set, role; /* docs/reference/file-format.md */
   const char* name;          /* of stack and role, "encoder q,k,v weight"; static */
   const char* type;          /* "f32", "q8", …; static */
   const char* layout;        /* "panel16", "rows", "vector"; static */
@@ -453,7 +453,7 @@ const uint32_t* phasor_sequence_ids(const phasor_session* session,
 uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence,
                                 const uint32_t* ids, uint32_t count) PHASOR_NONBLOCKING;
 /* Forgets the tail. PHASOR_BAD_INPUT, and nothing is changed, where layers with a window have let
- * go of positions that the next token would see (docs/architecture.md). */
+ * go of positions that the next token would see (docs/design/architecture.md). */
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence,
                                        uint32_t length) PHASOR_NONBLOCKING;
 /* `to` becomes a copy; pages are shared. */
@@ -483,7 +483,7 @@ enum {
 typedef struct phasor_view {
   uint32_t struct_size;
   uint32_t what;      /* PHASOR_SEE_… */
-  uint32_t stack;     /* 2 encoder, 4 decoder, as in docs/format.md */
+  uint32_t stack;     /* 2 encoder, 4 decoder, as in docs/reference/file-format.md */
   uint32_t layer;
   uint32_t sequence;
   uint32_t position;  /* of the first row */
@@ -832,7 +832,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
                             const phasor_generate_options* options,
                             phasor_error* error) PHASOR_NONBLOCKING;
 
-/* Writes what the file recommends (docs/format.md, scope 7) into *options: temperature (0 where it
+/* Writes what the file recommends (file-format.md, scope 7) into *options: temperature (0 where it
  * does not draw), top_k, top_p, min_p, typical_p, repetition_penalty, no_repeat_ngram, min_new,
  * max_new, suppressed, bad_words, source_no_repeat_ngram, forced_last. What the file does not say
  * stays as it is. Returns 0, and changes nothing, when it says nothing or options->struct_size is

@@ -1,4 +1,4 @@
-// The panel layout: sizes and index functions, and nothing else (docs/format.md, "Layouts").
+// The panel layout: sizes and index functions, and nothing else (file-format.md, "Layouts").
 //
 // The header that format, kernels, model and the quantizer share. It includes the types and the two
 // headers of fixed-width types, and holds no data. A matrix W (N outputs, K inputs) is kept in

@@ -4,7 +4,7 @@ result.
 
     python3 tools/check.py [--build build] [NAME…]
 
-rooms         include directions between the folders of src/ (docs/architecture.md)
+rooms         include directions between the folders of src/ (docs/design/architecture.md)
 python-rooms  import directions between the packages of tools/, and no circle among their modules
 families      a lineage of models is one module, found by being there: nothing imports it by name,
               and its name says whose it is
@@ -737,7 +737,7 @@ BRACKETS = re.compile(r"\((1\.\d+(?:, 1\.\d+)*)\)")
 
 def check_rules(_):
     known = set()
-    for page in ("docs/numerics.md", "docs/format.md", "include/phasor.h"):
+    for page in ("docs/reference/numerics.md", "docs/reference/file-format.md", "include/phasor.h"):
         text = (ROOT / page).read_text(encoding="utf-8")
         known |= set(re.findall(r"^(?:### | \* *|\| )(\d\.\d+)\s", text, re.M))
     problems, count = [], 0

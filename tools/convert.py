@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checkpoint to weight file (docs/convert.md)."""
+"""Checkpoint to weight file (docs/reference/converter.md)."""
 
 import sys
 

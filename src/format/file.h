@@ -1,4 +1,4 @@
-// format: from bytes to a checked view of a .phasor file (docs/format.md). No I/O, no allocation,
+// format: from bytes to a checked view of a .phasor file (file-format.md). No I/O, no allocation,
 // no knowledge of kernels or of what a model does; time linear in the head. Every offset, size,
 // count and product is checked before use.
 #pragma once

@@ -1,5 +1,5 @@
 // format: the tensors of a model. One table (tensors.cpp) has a row for every role of
-// docs/format.md: number, name, place, when a model has it, layout, types and shape as expressions
+// file-format.md: number, name, place, when a model has it, layout, types and shape as expressions
 // of descriptor values. Binding, checking and naming walk its rows; a new role is one row, and a
 // member of the struct that holds it.
 #pragma once

@@ -1,5 +1,5 @@
 // format: the VECTORS section, test vectors that the converter computed in float64
-// (docs/format.md).
+// (docs/reference/file-format.md).
 #pragma once
 #include "file.h"
 

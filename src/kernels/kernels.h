@@ -2,7 +2,7 @@
 // allocation, no failure.
 //
 // A `Kernels` table is one instruction-set level. Every level gives the same bits: the order of
-// every sum is fixed by the rules of docs/numerics.md (named beside each entry), never by the
+// every sum is fixed by the rules of numerics.md (named beside each entry), never by the
 // width of a vector. `kernels_scalar` is the twin that all others are tested against, and exists in
 // every build.
 //

@@ -1,6 +1,6 @@
 // quantize: weights of one type as weights of another, in the caller's memory. It knows the file's
 // view and the panels' layout, and nothing of what a model does.
-// tools/phasor/format/layout.py makes the same bytes; docs/format.md has the order of every sum.
+// tools/phasor/format/layout.py makes the same bytes; file-format.md has the order of every sum.
 #pragma once
 #include "../layout.h"
 

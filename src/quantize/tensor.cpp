@@ -157,7 +157,7 @@ void store_f32(unsigned char* p, float x) {
 }
 
 // A row with one scale: its largest value, rotated where the type is, becomes ±127
-// (docs/format.md). False where a value is not finite, or its scale would not be.
+// (docs/reference/file-format.md). False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                size_t o, StoredError* error) {
   const float rotation =

@@ -1,4 +1,4 @@
-// text: regular expressions that the converter has compiled to tables of states (docs/format.md,
+// text: regular expressions that the converter has compiled to tables of states (file-format.md,
 // TOKENIZER): checking one, and cutting a stretch of text at its matches. Includes pieces.h only.
 // Never allocates; all searches of a text together take time linear in it, whatever a table says
 // that check_pattern has accepted.

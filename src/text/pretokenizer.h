@@ -8,7 +8,7 @@
 
 namespace phasor::pieces {
 
-// Steps (docs/format.md has the regular expression of each). From kRunStep on: a run of the
+// Steps (file-format.md has the regular expression of each). From kRunStep on: a run of the
 // characters of one class, whose bit is in bits 0 … 3, in the form that bits 4 … 6 say.
 enum Step : unsigned char {
   kGpt2 = 1,

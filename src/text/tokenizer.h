@@ -3,7 +3,7 @@
 //
 // SentencePiece unigram and BPE models give the ids and the text of the `sentencepiece` package; a
 // word list splits at white space and looks each word up; WordPiece, BPE of bytes or characters and
-// Metaspace unigram give those of the `tokenizers` package, added tokens included. docs/format.md
+// Metaspace unigram give those of the `tokenizers` package, added tokens included. file-format.md
 // (TOKENIZER) has the section byte by byte.
 //
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once,

@@ -1,4 +1,4 @@
-// The tokenizers' models by their numbers in a section (docs/format.md), beside the engine's own
+// The tokenizers' models by their numbers in a section (file-format.md), beside the engine's own
 // table.
 #pragma once
 #include "text/models.h"

@@ -1,4 +1,4 @@
-// A pattern of a tokenizer's section, put together by hand (docs/format.md, TOKENIZER).
+// A pattern of a tokenizer's section, put together by hand (file-format.md, TOKENIZER).
 #ifndef PHASOR_TESTS_PATTERN_TABLE_H_
 #define PHASOR_TESTS_PATTERN_TABLE_H_
 

@@ -1,4 +1,4 @@
-// The steps of a pipeline's section, put together by hand (docs/format.md, TOKENIZER).
+// The steps of a pipeline's section, put together by hand (file-format.md, TOKENIZER).
 #ifndef PHASOR_TESTS_STEP_ROWS_H_
 #define PHASOR_TESTS_STEP_ROWS_H_
 

@@ -1,5 +1,5 @@
 // The engine's tables as lines, for the test that compares them with the converter's and with
-// docs/format.md:
+// docs/reference/file-format.md:
 //   tables_driver               the fields of the descriptor
 //   tables_driver FILE.phasor   the rows of the tensors' table with this model's values
 #include <cstdio>

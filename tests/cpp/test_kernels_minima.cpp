@@ -10,7 +10,7 @@ constexpr Type kMinima[] = {Type::q4m, Type::q4k};
 
 uint32_t u16(const unsigned char* p) { return static_cast<uint32_t>(p[0] | p[1] << 8); }
 
-// As docs/format.md has them, of row o of a panel: n·d + m, of q4k n·(d·s) + m·t.
+// As docs/reference/file-format.md has them, of row o of a panel: n·d + m, of q4k n·(d·s) + m·t.
 struct Group {
   float scale, least;
 };

@@ -1,5 +1,5 @@
 // The plan of models of many kinds for limits of many kinds, each part beside what the table of
-// docs/architecture.md says of it, written down here once more; and the arena that they make.
+// architecture.md says of it, written down here once more; and the arena that they make.
 #include <doctest/doctest.h>
 
 #include <algorithm>

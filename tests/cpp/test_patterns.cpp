@@ -1,4 +1,4 @@
-// Patterns of byte-level BPE: tables by hand cut as docs/format.md says, and damaged ones are
+// Patterns of byte-level BPE: tables by hand cut as file-format.md says, and damaged ones are
 // refused, each by its own line.
 #include "pattern_table.h"
 #include "test_tokenizer.h"

@@ -12,7 +12,7 @@ using phasor::load_u32;
 using phasor::load_u64;
 using phasor::store_u32;
 
-// docs/format.md, "Header", "Section table", "DIRECTORY".
+// docs/reference/file-format.md, "Header", "Section table", "DIRECTORY".
 constexpr size_t kHeader = 64, kSection = 32, kEntry = 48, kMostSections = 16;
 
 struct Place {

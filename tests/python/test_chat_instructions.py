@@ -7,7 +7,7 @@ from conftest import ROOT
 from phasor.chat import instructions as ours
 
 HEADER = (ROOT / "src/text/chat/instructions.h").read_text(encoding="utf-8").replace("\\\n", "\n")
-PAGE = (ROOT / "docs/format.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/file-format.md").read_text(encoding="utf-8")
 PAGE = PAGE.split("## CHAT: the chat program")[1].split("\n## ")[0]
 
 

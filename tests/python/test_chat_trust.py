@@ -1,5 +1,5 @@
-"""A chat template is data: what is on the list of docs/chat.md does what jinja2 does, all else is
-refused by name, nothing of the host is reached, and no template takes long or much."""
+"""A chat template is data: what is on the list of chat-templates.md does what jinja2 does, all else
+is refused by name, nothing of the host is reached, and no template takes long or much."""
 
 import inspect
 import json
@@ -33,7 +33,7 @@ from phasor.format.layout import PhasorError
 from phasor.sources.gguf.source import find_template as find_gguf
 from phasor.sources.hugging_face.template import find_template
 
-PAGE = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/chat-templates.md").read_text(encoding="utf-8")
 LIST = {
     row: re.findall(r"`([^`]+)`", names)
     for row, names in re.findall(r"^\| ([^|]+) \| (`[^|]+) \|$", PAGE, re.M)

@@ -1005,7 +1005,7 @@ def test_bench_refuses_what_does_not_fit():
 
 
 def test_the_program_needs_the_c_library_alone():
-    """docs/decisions/no-cxx-library.md: what the headers of the C++ library call is in
+    """docs/design/decisions/no-cxx-library.md: what the headers of the C++ library call is in
     src/cli/host/cxx_library.cpp, or is not used; a program with musl has no such library at all."""
     if shutil.which("readelf") is None:
         pytest.skip("readelf is not there (binutils)")

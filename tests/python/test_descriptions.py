@@ -90,7 +90,10 @@ def sinusoids(count: int, kind: type = np.float32, span: int = WIDTH) -> np.ndar
             'attention_position is "none", and "rotary" or "rotary-halves" asks for it',
         ),
         ('encoder.atention_norm = "pe"', "no part is called so; did you mean encoder.attention_no"),
-        ('encoder.qqqqqqqqqqqqqqqqqq = "pe"', "no part is called so; docs/convert.md has a table"),
+        (
+            'encoder.qqqqqqqqqqqqqqqqqq = "pe"',
+            "no part is called so; docs/reference/description-keys.md has them",
+        ),
     ],
 )
 def test_a_name_without_a_use(tmp_path, capsys, name, line):

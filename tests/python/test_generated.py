@@ -66,7 +66,7 @@ def text_of(ids: list[int]) -> str:
 
 
 def scores_of(row: np.ndarray, how: int) -> np.ndarray:
-    """The scores of a row of classes: output.scores of docs/format.md."""
+    """The scores of a row of classes: output.scores of docs/reference/file-format.md."""
     if how == 0:  # softmax
         made = np.exp(row - row.max())
         return made / made.sum()

@@ -72,7 +72,7 @@ def test_subnormals_are_zero():
 
 @pytest.mark.parametrize("rows,cols", [(1, 1), (16, 32), (17, 33), (40, 52), (5, 100)])
 def test_panels_by_the_page(rows, cols):
-    """Element by element, by the index formulas of docs/format.md."""
+    """Element by element, by the index formulas of docs/reference/file-format.md."""
     x = np.random.default_rng(rows).normal(size=(rows, cols)).astype(np.float32)
     data = np.frombuffer(L.pack_numbers(x, L.F32), "<f4")
     size = cols * 16
@@ -109,7 +109,7 @@ def test_rows_q8():
 
 @pytest.mark.parametrize("rows,cols", [(1, 1), (16, 32), (17, 33), (40, 51)])
 def test_halves_and_nibbles_by_the_page(rows, cols):
-    """Element by element, by the index formulas of docs/format.md."""
+    """Element by element, by the index formulas of docs/reference/file-format.md."""
     x = np.random.default_rng(rows).normal(size=(rows, cols)).astype(np.float32)
     for kind in L.HALVES:
         halves = L.halves_of(x, kind)

@@ -1,4 +1,4 @@
-"""docs/messages.md: the lines that wrong inputs get, as the page has them. As a program with
+"""messages.md: the lines that wrong inputs get, as the page has them. As a program with
 --write it makes the page's table."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wrong_inputs import WRONG, Wrong  # noqa: E402
 
 from phasor import convert  # noqa: E402
 
-PAGE = ROOT / "docs" / "messages.md"
+PAGE = ROOT / "docs/reference/messages.md"
 START, END = "<!-- table: tests/python/test_messages.py --write -->\n", "<!-- end -->"
 HEADER = "| given | `convert.py` … `-o out.phasor` | the line |\n|---|---|---|\n"
 

@@ -1,5 +1,5 @@
 """Regular expressions compiled to tables of states: what is refused, by name and in bounded time;
-that a table is what docs/format.md says; that two spellings of one pattern are one table.
+that a table is what file-format.md says; that two spellings of one pattern are one table.
 tests/reference/test_patterns.py has the engines of both dialects."""
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ POSITIONS = {
 
 
 def one_score(model: Reference, kind: dict, q, k, head: int, i: int, j: int, stack: int) -> float:
-    """The score of query i and key j, for vectors q and k, from the table of docs/format.md."""
+    """The score of query i and key j, for vectors q and k, from the table of file-format.md."""
     position, most, scale = kind["position"], kind["max_distance"], kind["scale"]
     keys = model.tensor(stack, 0, R.RELATIVE_KEYS)
     if kind["score"] == D.ADDITIVE:

@@ -1,5 +1,5 @@
-"""`phasor run --samples N`: what N single runs draw with the seeds that docs/cli.md names, whatever
-N, with and without --batch."""
+"""`phasor run --samples N`: what N single runs draw with the seeds that command-line.md names,
+whatever N, with and without --batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("line", "text", "ids", "finish", "input_tokens", "tokens", "seed", "out
 
 
 def seed_of(line: int, sample: int, first: int = SEED) -> int:
-    """Both from 1, as in docs/cli.md."""
+    """Both from 1, as in docs/reference/command-line.md."""
     return (first + line - 1 + (sample - 1) * 2**32) % 2**64
 
 

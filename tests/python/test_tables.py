@@ -1,5 +1,5 @@
 """The tables that exist in each language say the same: the fields of the descriptor, the
-activations, and the roles of tensors, in src/format, in tools/phasor/format and in docs/format.md.
+activations, and the roles of tensors, in src/format, in tools/phasor/format and in file-format.md.
 
 The engine's rows come from build/tables_driver; those of the roles have the values of a model in
 them, so they are compared with what the converter's table makes of the same descriptor.
@@ -42,7 +42,7 @@ def lines(program: Path, *words: object) -> list[list[str]]:
 
 
 def pages() -> str:
-    return (ROOT / "docs/format.md").read_text()
+    return (ROOT / "docs/reference/file-format.md").read_text()
 
 
 def table(text: str, head: str) -> list[list[str]]:

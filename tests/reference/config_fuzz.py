@@ -4,7 +4,7 @@ converted gives the library's outputs, or is refused by a line that names a key 
     config_fuzz.py [--count N] [--first N] [--families llama,bert] [--versions 4.57] [--write]
 
 draws of each family and version until N were made by the library (at most _MOST_TRIED times as
-many), and prints a row for each, then what is wrong; --write puts the table into docs/families.md.
+many), and prints a row for each, then what is wrong; --write puts the table into families.md.
 test_config_fuzz.py runs a few of each.
 """
 
@@ -220,7 +220,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--families", default="")
     parser.add_argument("--versions", default=",".join(VERSIONS))
-    parser.add_argument("--write", action="store_true", help="the table of docs/families.md")
+    parser.add_argument("--write", action="store_true", help="the table of families.md")
     parser.add_argument(
         "--show", default="wrong,unnamed,elsewhere", help="results that are printed"
     )

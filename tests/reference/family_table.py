@@ -1,4 +1,4 @@
-"""The tables of docs/families.md: each lies between a mark of its own, the test that measures it,
+"""The tables of families.md: each lies between a mark of its own, the test that measures it,
 and an end mark."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Iterable
 ROOT = Path(__file__).resolve().parents[2]
 for folder in ("tools", "tests/support"):  # of its users, which run by themselves too
     sys.path.insert(0, str(ROOT / folder))
-DOCUMENT = ROOT / "docs" / "families.md"
+DOCUMENT = ROOT / "docs/reference/families.md"
 END = "<!-- end -->"
 
 

@@ -7,7 +7,7 @@ double, because float32 is double while it runs. The program, in f32, has the sa
 same 32 greedy tokens as transformers' generate.
 
     test_families_decoders.py --write      measures every row and writes the table of
-                                           docs/families.md
+                                           docs/reference/families.md
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ replace them by the same formula in double: ModernBERT's cosines and sines. RoFo
 table.
 
     test_families_encoders.py --write      measures every row and writes the table of
-                                           docs/families.md
+                                           docs/reference/families.md
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ model is saved by the pinned transformers and by the newer (save_newer.py), whic
 computes.
 
     test_families_translators.py --write     measures every row and writes the table of
-                                             docs/families.md
+                                             docs/reference/families.md
 """
 
 from __future__ import annotations
@@ -755,7 +755,7 @@ def test_the_document_has_these_rows():
 
 
 def write() -> None:
-    """The table of docs/families.md."""
+    """The table of docs/reference/families.md."""
     phasor = PROGRAM
     rows = []
     for case in CASES:

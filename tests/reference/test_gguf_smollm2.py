@@ -203,7 +203,7 @@ def test_perplexity_is_llama_cpps_on_the_published_file(
     published: Path, logits: np.ndarray, ids: list[int]
 ) -> None:
     """Its inputs of int8 move the perplexity of these few tokens by almost 1 %; over 5,100 it is
-    0.12 % (docs/convert.md)."""
+    0.12 % (docs/reference/converter.md)."""
     assert perplexity(logits, ids) == pytest.approx(
         perplexity(LlamaCpp(published).logits(ids), ids), rel=0.02
     )

@@ -1,6 +1,6 @@
 """Regular expressions of Split as tables of states, against the engines of their dialects:
 Oniguruma in the tokenizers package, fancy-regex in tiktoken. The same pieces of every text by the
-package, by a runner in Python that follows docs/format.md, and by the engine, as ids of a
+package, by a runner in Python that follows file-format.md, and by the engine, as ids of a
 byte-level BPE whose vocabulary has every part of every text.
 """
 

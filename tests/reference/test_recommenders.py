@@ -1,4 +1,4 @@
-"""Sequence models with ids in and ids out, as docs/convert.md describes them: SASRec (Kang and
+"""Sequence models with ids in and ids out, as converter.md describes them: SASRec (Kang and
 McAuley 2018) with the names of its PyTorch code, and BERT4Rec (Sun et al. 2019). The modules here
 are written from the papers' equations; the logits are theirs, and so are the best next items."""
 

@@ -428,7 +428,7 @@ def test_composition_on_random_marks(driver, tmp_path):
 
 
 def test_a_megabyte_is_never_quadratic(driver, tmp_path):
-    """Measured times are in docs/format.md; an encoder that is quadratic would take hours."""
+    """Measured times are in file-format.md; an encoder that is quadratic would take hours."""
     _, section = built(driver, tmp_path, spec_of("llama 3", *pairs_of_bytes()))
     texts = [
         "a" * 1000000,

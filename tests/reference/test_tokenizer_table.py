@@ -1,4 +1,4 @@
-"""A sample of the rows of docs/tokenizers.md: measured anew, each is as the page has it."""
+"""A sample of the rows of tokenizers.md: measured anew, each is as the page has it."""
 
 from __future__ import annotations
 

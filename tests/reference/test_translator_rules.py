@@ -4,7 +4,7 @@ Greedy tokens, and the hypotheses and scores of 4 beams, are those that either v
 flag but --beam, --n-best and -n is given, so that the rules are the file's.
 
     test_translator_rules.py --write    every rule with more sources, into the table of
-                                        docs/families.md
+                                        docs/reference/families.md
 """
 
 from __future__ import annotations

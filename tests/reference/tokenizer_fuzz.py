@@ -257,7 +257,7 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 def _has_broken_bytes(tokenizer: Tokenizer, spec: dict, ids: list[int]) -> bool:
     """Whether a sequence has a run of byte tokens that is not UTF-8: the package makes U+FFFD of
-    every byte of it, which a text that goes out token by token cannot (docs/format.md)."""
+    every byte of it, which a text that goes out token by token cannot (file-format.md)."""
     if not any(step["type"] == "ByteFallback" for step in _steps(spec, "decoder")):
         return False
     special = {token["content"] for token in spec["added_tokens"] if token["special"]}

@@ -1,5 +1,5 @@
 """Tokenizers of many families on one list of texts: the section's ids beside the package's, or the
-part that the converter refuses by name. `make tokenizers` writes the table of docs/tokenizers.md;
+part that the converter refuses by name. `make tokenizers` writes the table of tokenizers.md;
 test_tokenizer_table.py runs a sample of its rows.
 
     tests/reference/tokenizer_table.py [--write] [--only TEXT]
@@ -41,7 +41,7 @@ from phasor.sources.hugging_face.tokenizer_json import build_hf_section  # noqa:
 from phasor.tokenizers import characters, listed  # noqa: E402
 from phasor.tokenizers.tokenizer import build_sentencepiece_section  # noqa: E402
 
-DOCUMENT = ROOT / "docs" / "tokenizers.md"
+DOCUMENT = ROOT / "docs/reference/tokenizers.md"
 START, END = "<!-- table: make tokenizers -->\n", "<!-- end -->"
 HEADER = "| tokenizer | parts | beside | texts | ids |\n|---|---|---|---|---|\n"
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -458,14 +458,14 @@ def line_of(name: str, outcome: Outcome) -> str:
 
 
 def written() -> dict[str, str]:
-    """The lines of docs/tokenizers.md by their tokenizers."""
+    """The lines of docs/reference/tokenizers.md by their tokenizers."""
     rows = DOCUMENT.read_text().split(START)[1].split(END)[0].splitlines()[2:]
     return {line.split(" | ")[0][2:]: line for line in rows}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true", help="the table of docs/tokenizers.md")
+    parser.add_argument("--write", action="store_true", help="the table of tokenizers.md")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows with this in their names")
     given = parser.parse_args()
     rows, wrong = [], 0

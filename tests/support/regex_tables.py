@@ -1,6 +1,6 @@
 """Tables of states by their own definition: a runner in Python, patterns and texts to run them on.
 
-The runner follows docs/format.md, searches without memo slots, and is quadratic."""
+The runner follows docs/reference/file-format.md, searches without memo slots, and is quadratic."""
 
 from __future__ import annotations
 

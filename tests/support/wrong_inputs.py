@@ -1,5 +1,5 @@
 """What people give to the converter by mistake: each made small, with the words of the command.
-docs/messages.md has the line that each gets."""
+docs/reference/messages.md has the line that each gets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Benchmarks side by side with other engines; `make bench` runs them (docs/performance.md)."""
+"""Benchmarks side by side with other engines; `make bench` runs them (performance.md)."""

@@ -2,7 +2,7 @@
 15m"`.
 
     PYTHONPATH=tools python3 -m bench [ROW...] [--runs 5] [--threads 1 2] [--types q8 q8r]
-        [--build build] [--page docs/performance.md] [--alone] [--encoder DIRECTORY] [--gguf FILE]
+        [--build build] [--page docs/design/performance.md] [--alone] [--encoder DIRECTORY] [--gguf FILE]
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
 one), growth (with context, prompt, batch, model size), q8r (its kernel beside the raw peak, a
@@ -17,7 +17,7 @@ beside its matrix products), start (to the first token), footprint (sizes, memor
 Each part writes its figures into --results, a JSON file for each machine and day, as soon as they
 are there, and the page is made of the newest of each part: what was measured stays when a run is
 cut off, and when another machine measures another part. `--page-only --page
-docs/performance.md` makes the page again. What is written by hand is docs/performance-log.md. The
+docs/design/performance.md` makes the page again. What is written by hand is performance-log.md. The
 engines of a comparison are asked in turns (tools/bench/common.py).
 """
 
@@ -65,7 +65,7 @@ def main() -> int:
         help="of decode, 15m, limits and the rows of encoders and translators these types alone",
     )
     options.add_argument("--page", help="write the page here")
-    folder = ROOT / "docs/measurements"
+    folder = ROOT / "docs/design/measurements"
     options.add_argument("--results", type=Path, default=folder, help="folder of the figures")
     options.add_argument("--alone", action="store_true", help="a page of the rows named here alone")
     options.add_argument("--page-only", action="store_true", help="measure nothing")

@@ -1,4 +1,4 @@
-"""docs/performance.md and its charts, of the results in docs/measurements: a JSON file for each
+"""performance.md and its charts, of the results in docs/design/measurements: a JSON file for each
 machine and day, in which each part has its figures. Of each part the newest counts. A part of
 tools/bench."""
 

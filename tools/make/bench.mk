@@ -1,6 +1,6 @@
 # Speed and memory beside the peers, in an environment of its own. ROWS="decode 15m" measures a part, RUNS=3, THREADS=1 and TYPES='q8 q8r' are quicker,
 # GGUF= is SmolLM2's Q4_1 file where its package is not installed, PAGE= leaves the page as it is.
-PAGE ?= docs/performance.md
+PAGE ?= docs/design/performance.md
 .PHONY: bench bench-encoder
 BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_linear $(OUT)/bench_step $(OUT)/phasor-static $(OUT)/c-translate-static $(OUT)/c-translate-small $(OUT)/bench_translator $(OUT)/bench_encoder
 HAS_MUSL := $(shell command -v $(MUSL_GCC) 2>/dev/null)
@@ -54,4 +54,4 @@ $(OUT)/bench_translator: private LINK += $(if $(and $(filter release,$(config)),
 bench-translators: .venv-bench/ready all $(OUT)/bench_translator
 	PYTHONPATH=tools .venv-bench/bin/python -m bench translators --build $(OUT) --runs $(if $(RUNS),$(RUNS),1) $(if $(LINES),--lines $(LINES)) \
 	  $(if $(TEXT),--text $(TEXT)) $(if $(SHAPES),--shapes $(SHAPES)) $(BENCH_PART) \
-	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),docs/performance-translators.md)
+	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),performance-translators.md)

@@ -1,4 +1,4 @@
-# Measures every architecture that the converter knows against transformers, into the table of docs/families.md.
+# Measures every architecture that the converter knows against transformers, into the table of families.md.
 .PHONY: families
 families: .venv-reference/ready .venv-reference/transformers5/ready all
 	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_encoders.py --write
@@ -12,7 +12,7 @@ test-beams: .venv-reference/ready all
 	SWEEP=$(or $(COUNT),25) PHASOR=$(OUT)/phasor .venv-reference/bin/python -m pytest -q tests/reference/test_beam.py -k together
 
 # Random configurations of every family against transformers 4 and 5: COUNT of each from number FIRST on; FAMILIES='llama,bert': these alone;
-# WRITE=1: the table of docs/families.md.
+# WRITE=1: the table of docs/reference/families.md.
 .PHONY: config-fuzz
 config-fuzz: .venv-reference/ready .venv-reference/transformers5/ready
 	OMP_NUM_THREADS=1 nice -n 19 .venv-reference/bin/python tests/reference/config_fuzz.py $(if $(findstring command,$(origin COUNT)),--count $(COUNT)) \

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 # Pages that tell what was: their names need not be there any more.
-HISTORY = {"CHANGELOG.md", "docs/performance-log.md"}
+HISTORY = {"CHANGELOG.md", "docs/design/performance-log.md"}
 SOURCES = (".c", ".h", ".cpp", ".hpp", ".py", ".mk", ".sh")
 FENCE = re.compile(r"^( *)(```+)(\w*)[^\n]*\n(.*?)^\1\2", re.S | re.M)
 SPAN = re.compile(r"(`+)(.+?)\1", re.S)

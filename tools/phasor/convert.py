@@ -9,7 +9,7 @@ SOURCE is one of
     a Hugging Face directory     config.json, weights, tokenizer: it says everything itself
     a PyTorch state_dict         .pt, .pth, .bin (no code in it is run), or safetensors; what its
                                  weights cannot say stands in a small TOML beside it (SOURCE with
-                                 .toml, or --describe; docs/convert.md has the keys)
+                                 .toml, or --describe; docs/reference/description-keys.md)
     a file of llama2.c           which lacks only its tokenizer
     a GGUF file
 
@@ -128,7 +128,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add(
         "--ignore-key",
-        "read FILE as if it did not have KEY (docs/side-files.md); the output records it",
+        "read FILE as if it did not have KEY (docs/reference/side-files.md); the output records it",
         action="append",
         default=[],
         metavar="FILE:KEY",

@@ -199,7 +199,7 @@ and llama.cpp write.
 
 
 def page() -> str:
-    """docs/side-files.md."""
+    """docs/reference/side-files.md."""
     out = [_HEAD]
     for name, file in table().items():
         about = file.about[0].upper() + file.about[1:]

@@ -1,4 +1,4 @@
-"""Test vectors: the VECTORS section of a file, made with the float64 reference (docs/format.md).
+"""Test vectors: the VECTORS section of a file, made with the float64 reference (file-format.md).
 numpy only."""
 
 from __future__ import annotations

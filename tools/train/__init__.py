@@ -1,1 +1,1 @@
-"""Trainings of the models in models/ and of those in docs/positions.md."""
+"""Trainings of the models in models/ and of those in docs/reference/positions.md."""

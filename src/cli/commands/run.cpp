@@ -246,7 +246,8 @@ const Command run_command = command<RunOptions, run_as<Runner>>(
     "Each TEXT is a line; without one, standard input is read: line by line for an "
     "encoder-decoder, whole for a decoder (--lines: line by line). One line of output a line of "
     "input, an empty one for an empty or a bad line. Greedy unless told otherwise. --logits, "
-    "--hidden and --attention take one line of input; docs/cli.md says what the files hold.",
+    "--hidden and --attention take one line of input; what the files hold is in\n"
+    "docs/reference/command-line.md.",
     "phasor run translator.phasor \"A cat sits on the mat.\"\n"
     "phasor run translator.phasor --beam 4 < lines.txt\n"
     "phasor run language.phasor -n 100 --temperature 0.8 \"Once upon a time\"",

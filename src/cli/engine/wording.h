@@ -10,7 +10,7 @@ namespace cli {
 // the model's file (NULL: it is not open) has its name behind its number.
 string worded(const char* text, const phasor_model* model);
 
-// Where a tensor belongs, docs/format.md.
+// Where a tensor belongs, docs/reference/file-format.md.
 const char* place_name(uint32_t stack);
 
 }  // namespace cli

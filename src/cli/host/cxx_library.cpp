@@ -1,5 +1,5 @@
 // cli: the little that the program needs of the C++ run-time library, so that it is linked with the
-// C library alone (docs/decisions/no-cxx-library.md): strings, `new` and `delete` over malloc, and
+// C library alone (no-cxx-library.md): strings, `new` and `delete` over malloc, and
 // the functions by which libstdc++'s headers say what cannot be done: here that ends the program
 // with a line. With another C++ library, and under sanitizers, that library has all this.
 //

@@ -12,7 +12,7 @@ namespace {
 
 bool changed_file = false;
 
-// Numbers of the file format (docs/format.md): where its table of sections says that the weights
+// Numbers of the file format (file-format.md): where its table of sections says that the weights
 // begin.
 constexpr unsigned char kMagic[8] = {0x89, 'P', 'H', 'A', 'S', 'O', 'R', 0x0A};
 constexpr size_t kHeaderBytes = 64, kSectionBytes = 32, kMostSections = 16,

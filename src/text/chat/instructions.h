@@ -1,5 +1,5 @@
 // The instructions of a chat program: one table. The check and the machine take from it what they
-// know of an instruction. The compiler has the same table in Python, docs/format.md (CHAT) has it
+// know of an instruction. The compiler has the same table in Python, file-format.md (CHAT) has it
 // for people, and tests/python/test_chat_instructions.py compares the three row by row.
 //
 // A new instruction is a row at the end of the table, a case in machine.cpp, a row in Python and on

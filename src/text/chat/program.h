@@ -1,5 +1,5 @@
 // Chat programs: what a chat template became at conversion, run over the messages of a
-// conversation. docs/format.md (CHAT) has the section byte by byte, and every operation.
+// conversation. file-format.md (CHAT) has the section byte by byte, and every operation.
 //
 // Nothing here allocates, recurses, throws or keeps state: `chat_open` checks a section once,
 // completely and in linear time; after that no jump, index or stack can go wrong, and only loops

@@ -72,7 +72,7 @@ std::uint32_t bits(float value) {
   return out;
 }
 
-// docs/format.md: of a piece that a search begins anew at every character
+// docs/reference/file-format.md: of a piece that a search begins anew at every character
 constexpr std::uint32_t kLongest = 512;
 
 // The unknown piece, then each a^k up to the longest, of a type, with scores that let the longest

@@ -1,5 +1,5 @@
 // Chat programs: statements and expressions that agree in type, in the operations of
-// docs/format.md.
+// docs/reference/file-format.md.
 #pragma once
 #include "bytes.h"
 #include "choices.h"

@@ -1,5 +1,5 @@
 // The metadata that a generator puts together: a value for each key, by the names of the engine's
-// own table of fields, in the bytes of docs/format.md.
+// own table of fields, in the bytes of docs/reference/file-format.md.
 #pragma once
 #include <map>
 

@@ -9,7 +9,7 @@ namespace {
 
 using namespace phasor;
 
-// Roles of docs/format.md, once more: the engine's table is what the models try.
+// Roles of docs/reference/file-format.md, once more: the engine's table is what the models try.
 enum Role : uint32_t {
   kRolePositions = 2,
   kRoleSegments = 3,

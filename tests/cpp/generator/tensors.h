@@ -1,4 +1,4 @@
-// The tensors that a descriptor asks for, with weights: docs/format.md, "DIRECTORY".
+// The tensors that a descriptor asks for, with weights: docs/reference/file-format.md, "DIRECTORY".
 #pragma once
 #include "bytes.h"
 #include "choices.h"

@@ -1,5 +1,5 @@
 // A sequence as it must be: its tokens, its source, and which positions the ring of its layers with
-// a window still has (docs/architecture.md). Position p takes the place p modulo the ring.
+// a window still has (docs/design/architecture.md). Position p takes the place p modulo the ring.
 #pragma once
 #include "oracle.h"
 

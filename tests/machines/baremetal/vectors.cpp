@@ -83,7 +83,7 @@ void run(const board_file& file) {
   ok("model-block-is-exact", file.name);
 
   // Every 13th byte of the head, and the last of it: reading the head's end from the header
-  // (docs/format.md).
+  // (docs/reference/file-format.md).
   if (file.size <= kCopyBytes) {
     std::memcpy(copy, file.bytes, file.size);
     uint32_t head = 0;

@@ -9,6 +9,7 @@ from typing import Any, Iterator
 from make.facts import WIDTH, File, Region, page_table, source, table
 
 FROM = "src/facts/description.toml"
+PAGE = "docs/reference/description-keys.md"
 SCOPES = ("model", "stack", "side", "generation")
 TYPES = {"texts": "list", "ids": "list", "numbers": "list", "table": "dict"}
 
@@ -138,13 +139,13 @@ def _pages(facts: dict[str, Any]) -> Iterator[Region]:
     for scope in SCOPES:
         rows = [[f"`{name}`", _said(row)] for name, row in facts[scope].items()]
         page = page_table(["key", "values (default)"], rows)
-        yield Region("docs/convert.md", f"keys of {scope}", page)
+        yield Region(PAGE, f"keys of {scope}", page)
     rows = [
         [f"`{_start(scope, name)}{name}`", "yes" if row.get("bias") else "", row["page"]]
         for scope, parts in facts["parts"].items()
         for name, row in parts.items()
     ]
-    yield Region("docs/convert.md", "parts", page_table(["part", "bias", "tensor"], rows))
+    yield Region(PAGE, "parts", page_table(["part", "bias", "tensor"], rows))
 
 
 def outputs(_: Path) -> list[File | Region]:

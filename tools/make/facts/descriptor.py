@@ -21,6 +21,7 @@ from make.facts import (
 )
 
 FROM = "src/facts/descriptor.toml"
+PAGE = "docs/reference/file-format.md"
 TYPES = {  # in C++, in Python, on the page
     "u32": ("kMetaU32", "U32", "u32"),
     "f32": ("kMetaF32", "FLOAT", "f32"),
@@ -348,7 +349,7 @@ def _pages(facts: dict) -> list[Region]:
             values += " of them" * (f.type == "ids")
             rows.append([str(f.number), TYPES[f.type][2], f.name, values, f.shown, f.page])
         head = ["field", "type", "name", "values", "default", ""]
-        out.append(Region("docs/format.md", f"fields of {scope}", page_table(head, rows)))
+        out.append(Region(PAGE, f"fields of {scope}", page_table(head, rows)))
     return out
 
 

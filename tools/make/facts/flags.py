@@ -1,4 +1,4 @@
-"""The flags of the program, on docs/cli.md: what `phasor COMMAND --help` says of them."""
+"""The flags of the program, on command-line.md: what `phasor COMMAND --help` says of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from make import entries
 from make.facts import Region, page_table
 from phasor.errors import PhasorError
 
-PAGE = "docs/cli.md"
+PAGE = "docs/reference/command-line.md"
 # Regions of the page: of run its groups of flags, of the encoders' commands one table, and one of
 # each other command.
 RUN = ["Input", "Output", "Choosing tokens", "Beam search", "Arrays for NumPy", "States"]

@@ -10,6 +10,7 @@ from make.facts import File, Region, page_table, source, table, wrapped
 from make.facts.descriptor import python_row
 
 FROM = "src/facts/roles.toml"
+PAGE = "docs/reference/file-format.md"
 STACKS = {"kind": (0,), "input": (1, 3), "block": (2, 4), "output": (5,)}
 FIRST_FINAL = 0xF0  # roles of a stack's last norm
 
@@ -227,7 +228,7 @@ def _page(facts: dict) -> Region:
         for row in every(facts)
     ]
     head = ["stack", "role", "name", "type", "layout", "rows, of each part", "columns"]
-    return Region("docs/format.md", "roles", page_table([*head, "there where"], cells))
+    return Region(PAGE, "roles", page_table([*head, "there where"], cells))
 
 
 def outputs(_: Path) -> list[File | Region]:

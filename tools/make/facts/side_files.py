@@ -1,4 +1,4 @@
-"""docs/side-files.md, from the converter's table of keys."""
+"""docs/reference/side-files.md, from the converter's table of keys."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from phasor import side_files
 
 
 def outputs(build: Path) -> list[File]:
-    return [File("docs/side-files.md", side_files.page())]
+    return [File("docs/reference/side-files.md", side_files.page())]

@@ -8,6 +8,7 @@ from typing import Any, Callable
 from make.facts import File, Region, page_table, source, table
 
 FROM = "src/facts/types.toml"
+PAGE = "docs/reference/file-format.md"
 SCALES = {"": "", "group": "f16, of 32 columns", "row": "f32, of a row"}
 
 
@@ -129,7 +130,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
         tail = "," if len(members) == 1 else ""
         return f"{name} = ({', '.join(members)}{tail})" + (f"  # {about}" if about else "") + "\n"
 
-    body = '"""The types of tensors by their codes in a file (docs/format.md)."""\n\n'
+    body = '"""The types of tensors by their codes in a file (file-format.md)."""\n\n'
     body += "".join(f"{row['name'].upper()} = {row['code']}\n" for row in rows)
     body += "TYPES = {\n"
     body += "".join(f'    {row["name"].upper()}: "{row["name"]}",\n' for row in rows) + "}\n"
@@ -161,7 +162,7 @@ def _page(rows: list[dict[str, Any]]) -> Region:
         [str(row["code"]), row["name"], str(row["bits"]), scales(row), row["page"]] for row in rows
     ]
     head = ["code", "type", "bits of a value", "scales", "a value"]
-    return Region("docs/format.md", "types", page_table(head, cells))
+    return Region(PAGE, "types", page_table(head, cells))
 
 
 def _choices(rows: list[dict[str, Any]]) -> File:

@@ -1,1 +1,1 @@
-"""Chat templates (Jinja) to programs of the chat machine (docs/chat.md)."""
+"""Chat templates (Jinja) to programs of the chat machine (docs/reference/chat-templates.md)."""

@@ -1,4 +1,4 @@
-"""The assembler of chat programs: from the compiler's code to a section (docs/format.md, CHAT)."""
+"""The assembler of chat programs: from the compiler's code to a section (file-format.md, CHAT)."""
 
 from __future__ import annotations
 

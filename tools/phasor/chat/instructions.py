@@ -1,5 +1,5 @@
 """The instructions of a chat program: one table, from which the compiler and the assembler take
-what they know. src/text/chat/instructions.h has the same table for the engine and docs/format.md
+what they know. src/text/chat/instructions.h has the same table for the engine and file-format.md
 (CHAT) for people; tests/python/test_chat_instructions.py compares the three row by row."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A chat template (Jinja, as Hugging Face's tokenizers have it) as a chat program: data that the
-engine runs (docs/format.md, CHAT).
+engine runs (docs/reference/file-format.md, CHAT).
 
 `compile_template` parses a template with jinja2, never runs it, and keeps what can happen in a
 conversation without tools: messages with a role and a text. What is known at conversion (special

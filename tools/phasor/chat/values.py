@@ -2,8 +2,8 @@
 
 Values are undefined, none, false and true, whole numbers, texts, and lists, tuples and dicts of
 these; the functions are those of the tables here. No attribute of a value is looked up and nothing
-is called by a name of the template's: what is not in a table is refused. docs/chat.md has the list
-and the limits."""
+is called by a name of the template's: what is not in a table is refused. chat-templates.md has the
+list and the limits."""
 
 from __future__ import annotations
 

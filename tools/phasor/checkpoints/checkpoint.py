@@ -2,7 +2,7 @@
 directory with either, in one piece or in shards; or the .npz of NumPy.
 
 numpy only, and no code of a file ever runs. What a file says is checked before it is used, and
-bounded by the file's size: docs/convert.md has the limits.
+bounded by the file's size: docs/reference/converter.md has the limits.
 """
 
 from __future__ import annotations

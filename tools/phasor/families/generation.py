@@ -1,5 +1,5 @@
 """What a directory recommends for generation: the ids that begin and end a text, and how tokens are
-chosen (docs/format.md, scope 7).
+chosen (docs/reference/file-format.md, scope 7).
 
 generation_config.json counts more than config.json. What only it may say is kept where the format
 has a place for it, and noted where it has none.

@@ -67,7 +67,7 @@ NEUTRAL: dict[str, list] = settings("""
 """)
 
 
-_DENSE = "take a model of docs/families.md"
+_DENSE = "take a model of docs/reference/families.md"
 _TEXT = "its language model by itself can be converted, where it is published so"
 # What is not built at all, and the fields that tell it, with the values that say it is not there;
 # what to do.
@@ -78,7 +78,7 @@ _REFUSED: tuple[tuple[str, tuple[str, ...], tuple, str], ...] = (
             num_local_experts num_experts n_routed_experts moe_num_experts num_experts_per_tok
         """),
         (None, 0, 1),
-        "take a dense model of docs/families.md",
+        "take a dense model of docs/reference/families.md",
     ),
     ("latent attention", ("kv_lora_rank",), (None, 0), _DENSE),
     ("a model with streams of residuals side by side", ("altup_num_inputs",), (None, 0, 1), _DENSE),

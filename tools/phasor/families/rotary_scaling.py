@@ -1,5 +1,5 @@
 """Frequencies of rotary positions under every scaling in use: what `rope_scaling` of a config.json
-means (docs/positions.md).
+means (docs/reference/positions.md).
 
 Linear: Chen et al. 2023. Dynamic NTK: bloc97 and emozilla 2023. YaRN: Peng et al. 2023. LongRoPE:
 Ding et al. 2024. llama3: Llama 3.1's. The frequencies are computed in float32, as the models' own

@@ -1,1 +1,1 @@
-"""The weight file (docs/format.md): layout, descriptor, the table of tensors, reader and writer."""
+"""The weight file (file-format.md): layout, descriptor, the table of tensors, reader and writer."""

@@ -1,5 +1,5 @@
 # Generated from src/facts/types.toml by `make generate`: edit that, not this.
-"""The types of tensors by their codes in a file (docs/format.md)."""
+"""The types of tensors by their codes in a file (file-format.md)."""
 
 F32 = 1
 F16 = 2

@@ -3,7 +3,7 @@ meta.py has their bytes. numpy is not needed here.
 
 A descriptor is {"model": {...}, "source": {...}, "target": {...}, "encoder": {...}, "decoder":
 {...}, "kinds": [{...}], "output": {...}, "generation": {...}} with the field names of
-docs/format.md and numbers as values. A scope that the stack does not have is absent.
+docs/reference/file-format.md and numbers as values. A scope that the stack does not have is absent.
 `with_defaults` fills every field, so that readers never test for presence; an absent id is None.
 """
 
@@ -32,7 +32,7 @@ RELATIVE_KEYS = (*BOUNDED, CLIPPED)  # positions with a table of keys
 
 
 class Activation(NamedTuple):
-    """One row: an activation of docs/format.md, and what others call it."""
+    """One row: an activation of docs/reference/file-format.md, and what others call it."""
 
     number: int
     name: str  # for people

@@ -1,4 +1,4 @@
-"""A weight file (docs/format.md): its parts, and the reader. `PhasorFile` checks a file's structure
+"""A weight file (file-format.md): its parts, and the reader. `PhasorFile` checks a file's structure
 when it is opened, and everything with `check`. numpy only."""
 
 from __future__ import annotations

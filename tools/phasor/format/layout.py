@@ -1,4 +1,4 @@
-"""Bytes of tensors: types, layouts, quantization, as docs/format.md has them. numpy only.
+"""Bytes of tensors: types, layouts, quantization, as file-format.md has them. numpy only.
 
 Letters: N rows (outputs), K columns (inputs), P panels of 16 rows, G groups of 32 columns.
 Everything is little-endian.
@@ -171,7 +171,7 @@ def quantize(
     q4m and q4k what minima.quantize does.
 
     Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
-    those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
+    those of the inputs, all 1 without. All in f32 and in the order of file-format.md: `phasor
     quantize` makes the same bytes. PhasorError when a scale does not fit f16.
     """
     if kind in WHOLE:

@@ -1,4 +1,4 @@
-"""q4m and q4k, 4 bits with a scale and a minimum for each group of 32 (docs/format.md, rule 1.20):
+"""q4m and q4k, 4 bits with a scale and a minimum for each group of 32 (file-format.md, rule 1.20):
 what a row's records are, how they lie, and the quantizer. numpy only.
 
 A record is what values share: of q4m a group's f16 scale d and minimum m, of q4k for eight groups
@@ -99,7 +99,7 @@ def _nearest(x: np.ndarray, most: int) -> np.ndarray:
 def quantize(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """f32 (N, K) -> records (N, R), n (N, 32·G) with zeros as its padding.
 
-    All in f32 and in the order of docs/format.md: `phasor quantize` makes the same bytes.
+    All in f32 and in the order of file-format.md: `phasor quantize` makes the same bytes.
     PhasorError when a scale or a minimum does not fit f16.
     """
     rows, cols = x.shape

@@ -1,5 +1,5 @@
 """What tensors a descriptor asks for: key, layout, shape and parts of each, in the order of the
-file (docs/format.md).
+file (docs/reference/file-format.md).
 
 ROLES are the rows of src/facts/roles.toml, of which the engine's table and the page's are made too.
 The converter's families fill it, the reference reads by it.

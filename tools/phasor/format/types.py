@@ -1,5 +1,5 @@
 """Types and layouts of tensors by their numbers in a file, and the sizes that they share
-(docs/format.md)."""
+(docs/reference/file-format.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a weight file (docs/format.md), from its first byte on; and puts another section in the
+"""Writes a weight file (file-format.md), from its first byte on; and puts another section in the
 place of one. numpy only.
 
 `write_model` streams: it holds one tensor at a time (with files.replacing a file is there whole or

@@ -210,7 +210,7 @@ class Reference(Attention):
 
     def output(self, trace: Trace) -> Array:
         """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R,
-        W) as docs/format.md has them. Classes are not made scores."""
+        W) as docs/reference/file-format.md has them. Classes are not made scores."""
         o = self.d["output"]
         if "decoder" in self.d:
             return trace.logits

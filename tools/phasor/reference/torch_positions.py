@@ -1,5 +1,5 @@
 """Position encodings of self-attention as PyTorch modules, each from its formula
-(docs/positions.md).
+(docs/reference/positions.md).
 
 An encoding may act in four places: it turns q and k, it makes the scores, it adds to the scaled
 scores, and it adds to the values. Tables are indexed by key − query, as the weight file has them.

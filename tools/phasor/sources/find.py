@@ -82,6 +82,6 @@ def _unknown(path: Path) -> PhasorError:
             f" {path.parent}"
         )
     return PhasorError(
-        f"{described}: there is no description; write one (docs/convert.md has the keys) or give"
-        " --describe"
+        f"{described}: there is no description; write one"
+        " (docs/reference/description-keys.md has the keys) or give --describe"
     )

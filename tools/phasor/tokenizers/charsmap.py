@@ -1,4 +1,4 @@
-"""The normalizer's map of a section (docs/format.md, TOKENIZER): a Darts double array of u32 units
+"""The normalizer's map of a section (file-format.md, TOKENIZER): a Darts double array of u32 units
 whose values are places of zero-terminated strings. Needs numpy only.
 """
 

@@ -1,4 +1,4 @@
-"""The classes of characters that a section has (docs/format.md, TOKENIZER), from the package's own
+"""The classes of characters that a section has (file-format.md, TOKENIZER), from the package's own
 tables of Unicode. Needs numpy only.
 """
 

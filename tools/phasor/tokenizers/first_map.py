@@ -1,5 +1,5 @@
 """What `tokenizers` does to a text before Precompiled, as one map that a section has beside it
-(docs/format.md, unigram with Metaspace): texts that become others, then characters that do.
+(file-format.md, unigram with Metaspace): texts that become others, then characters that do.
 
 Replace, NFD, NFKD, StripAccents and Lowercase, as ALBERT, XLNet, RemBERT and FNet have them. What
 cannot be said character by character is refused by name: marks that stay and that a decomposition

@@ -1,5 +1,5 @@
 """SentencePiece models whose ids are those of a list of texts beside them (vocab.json): MarianMT's
-pair of models, M2M100's. The section is that of the model (docs/format.md, TOKENIZER, the list of
+pair of models, M2M100's. The section is that of the model (file-format.md, TOKENIZER, the list of
 ids): its pieces are numbered by the list, those that the list does not have stand behind it, and
 what only the list has text gives as a whole or not at all. Needs numpy only.
 """

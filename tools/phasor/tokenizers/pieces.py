@@ -1,5 +1,5 @@
 """Tokenizers as GGUF has them: lists of pieces, scores and types, and the name of a pre-tokenizer
-(docs/convert.md). Needs numpy only.
+(docs/reference/converter.md). Needs numpy only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A tokenizer's section of the weight file (docs/format.md, TOKENIZER): what the sections of all
+"""A tokenizer's section of the weight file (file-format.md, TOKENIZER): what the sections of all
 models have, how it is laid out and read. Knows no model. Needs numpy only.
 """
 
@@ -18,7 +18,7 @@ _HEADER = "<IIIIfIII QQQQ QQ IIII IIIIII 8s"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE, LISTED = 1, 2, 3, 4, 5, 6, 7
 NO_ID = 0xFFFFFFFF
 LONGEST_PIECE = 32767
-# What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that
+# What bounds the time of a search (file-format.md, "Time"): bytes of pieces and added tokens that
 # are looked for at every character, and pieces of one text that a search passes over.
 LONGEST_SEARCHED, MOST_ALIKE = 512, 4
 # flags of a SentencePiece model: its ids are those of a list; a text may begin with >>xxx<<

@@ -1,4 +1,4 @@
-"""Tokenizer sections of the weight file from SentencePiece models (docs/format.md, TOKENIZER).
+"""Tokenizer sections of the weight file from SentencePiece models (file-format.md, TOKENIZER).
 
 `build_sentencepiece_section` turns the bytes of a SentencePiece `.model` file into a section that
 the engine reads in place. What would change the ids and is not understood is refused by name, never

@@ -3,7 +3,7 @@ tables of its own for what a position means to a query and to a key.
 
 The tables are a layer's projections of one embedding of distances: they depend on no token, so the
 file has them multiplied out, for each distance. A sequence has at most max_position_embeddings
-positions. Tested against transformers itself (docs/families.md)."""
+positions. Tested against transformers itself (docs/reference/families.md)."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _other_prefix(said: bool, what: str, hint: str = "") -> TokenizerError:
 
 
 # Classes of transformers 5 that make the normalizer and the pre-tokenizer anew, whatever a
-# tokenizer.json has (docs/tokenizers.md): those whose own are others than 4.57's, and those that
+# tokenizer.json has (tokenizers.md): those whose own are others than 4.57's, and those that
 # have these steps.
 _MADE_ANEW = words("""
     BigBird DebertaV2 XLNet RemBert Pegasus MBart MBart50 XGLM Barthez CodeLlama Nllb Reformer
@@ -232,5 +232,5 @@ def other_ids(path: Path) -> str | None:
 def _other(file: Path, kind: str) -> str:
     return (
         f"{file}: transformers 5 has steps of its own in place of this {kind}Tokenizer's, and other"
-        " ids for some texts (docs/tokenizers.md); here they are the file's, as in 4.57"
+        " ids for some texts (docs/reference/tokenizers.md); here they are the file's, as in 4.57"
     )

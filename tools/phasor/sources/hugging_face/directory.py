@@ -327,7 +327,8 @@ def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family
 def _not_built(kind: Any, families: Sequence[Any]) -> str:
     """That a model type is none of these, and the nearest of them by their names."""
     types = sorted({name for family in families for name in family.types})
-    listed = f"{', '.join(types[:_SHOWN])} and {len(types) - _SHOWN} more (docs/families.md)"
+    first, more = ", ".join(types[:_SHOWN]), len(types) - _SHOWN
+    listed = f"{first} and {more} more (docs/reference/families.md)"
     if kind is None:
         return f"is missing; there are {listed}"
     near = []

@@ -1,5 +1,5 @@
 """Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers`
-(docs/format.md, TOKENIZER, models 4 to 9).
+(docs/reference/file-format.md, TOKENIZER, models 4 to 9).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
 the `tokenizers` package, with what `transformers` changes by the files beside it. Where a directory

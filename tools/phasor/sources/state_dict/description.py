@@ -167,7 +167,7 @@ def _table(content: dict, name: str) -> dict:
 
 def _unknown(where: str, key: str, known: Any) -> PhasorError:
     near = nearest.meant(key, known) if "." not in key else ""
-    near = near or "; docs/convert.md has tables of them"
+    near = near or "; docs/reference/description-keys.md has them"
     return PhasorError(f"{where}{printable(key)}: no key is called so here{near}")
 
 

@@ -51,7 +51,7 @@ class Tensors:
         known = {*PARTS, *BIASES}
         for part, named in description.names.items():
             if part not in known:
-                near = nearest.meant(part, known) or "; docs/convert.md has a table of them"
+                near = nearest.meant(part, known) or "; docs/reference/description-keys.md has them"
                 raise PhasorError(
                     f"{description.path}: names.{printable(part)}: no part is called so{near}"
                 )

@@ -1,5 +1,5 @@
 """Which states of a table get a memo slot, so that all searches of a text together take time linear
-in it, and the depth of the others (docs/format.md, TOKENIZER).
+in it, and the depth of the others (docs/reference/file-format.md, TOKENIZER).
 
 A search looks past the last end it has accepted. Where it stops for nothing at a state with a slot,
 the place is remembered, and no later search goes on from there. Between two of these states, steps

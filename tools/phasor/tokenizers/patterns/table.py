@@ -1,4 +1,4 @@
-"""The bytes of a pattern in a tokenizer's section (docs/format.md, TOKENIZER)."""
+"""The bytes of a pattern in a tokenizer's section (docs/reference/file-format.md, TOKENIZER)."""
 
 from __future__ import annotations
 
