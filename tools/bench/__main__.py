@@ -2,7 +2,8 @@
 15m"`.
 
     PYTHONPATH=tools python3 -m bench [ROW...] [--runs 5] [--threads 1 2] [--types q8 q8r]
-        [--build build] [--page docs/design/performance.md] [--alone] [--encoder DIRECTORY] [--gguf FILE]
+        [--build build] [--page docs/design/performance.md] [--alone] [--encoder DIRECTORY]
+        [--gguf FILE]
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
 one), growth (with context, prompt, batch, model size), q8r (its kernel beside the raw peak, a
