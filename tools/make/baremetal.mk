@@ -27,14 +27,14 @@ BM_STACK_netduinoplus2    := 8192
 # All golden models do not fit its flash at once: an image for each of these groups.
 BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9
 BM_PART_1 := additive albert alibi three-way-f32 three-way-q8
-BM_PART_2 := bert gptj-f32 gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
+BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
 BM_PART_3 := chat classes-q8 clipped d2l
-BM_PART_4 := modernbert neox olmo2 opt classes-f32
+BM_PART_4 := neox olmo2 opt classes-f32
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh post-sin-q4
 BM_PART_6 := pre-learned relative
 BM_PART_7 := rotary t5 three-way-lm
 BM_PART_8 := gptj-bf16 lm post-sin-f32
-BM_PART_9 := disentangled
+BM_PART_9 := disentangled gptj-f32 modernbert
 
 # The host's program, with all that it can do, counts and converts.
 BM_PROGRAM := build/phasor
