@@ -24,6 +24,7 @@ FIRST_SPLIT, UNLESS_THERE = 1, 2
 _KEEP, _REMOVE, _ADD, _ADD_ON_EVEN, _TEXT, _HANGUL = (change << 29 for change in range(6))
 _NO_DELTA = 1 << 21
 _SYLLABLES = range(0xAC00, 0xD7A4)
+_SYLLABLE = frozenset(map(chr, _SYLLABLES))
 _LAST = 0x10FFFF
 _REPLACEMENT = "\ufffd"
 _CLUSTER = 6  # bytes of a cluster that Precompiled takes one by one
@@ -46,18 +47,19 @@ class Growth:
     def __init__(self) -> None:
         self.maps: list[Map | Letters] = []
         self.factor, self.splits, self.more = Fraction(1), Fraction(1), Fraction(0)
-        self.most = Fraction(3)
+        self.most = self._ratio = Fraction(3)  # a byte that is no character becomes U+FFFD
         # what has become of each character that a step changes, and of others
         self._texts = {text: text for text in ("a", "\u00e9", _REPLACEMENT)}
 
     def map(self, step: Map | Letters) -> None:
-        before = self._of_characters()
+        before = self._ratio
         for c in map(chr, step.domain()):
             if c not in self._texts:
                 self._texts[c] = functools.reduce(lambda text, of: of.apply(text), self.maps, c)
         self._texts = {c: step.apply(text) for c, text in self._texts.items()}
         self.maps.append(step)
-        factor = max(Fraction(1), self._of_characters() / before)
+        self._ratio = self._of_characters()
+        factor = max(Fraction(1), self._ratio / before)
         self.splits *= max(factor, step.factor())
         self.more *= max(factor, step.factor())
         self._seen()
@@ -75,17 +77,28 @@ class Growth:
         self._seen()
 
     def _seen(self) -> None:
-        self.most = max(self.most, self._of_characters() * self.factor + self.more)
+        self.most = max(self.most, self._ratio * self.factor + self.more)
 
     def _of_characters(self) -> Fraction:
         """Of the characters that a step changes, and of a byte that is none, which is U+FFFD."""
-        if not self.maps:
-            return Fraction(3)
         most: dict[int, int] = {}  # by the bytes of the character
         for c, text in self._texts.items():
             size = 1 if c == _REPLACEMENT else len(c.encode())
             most[size] = max(most.get(size, 0), len(text.encode()))
-        return max(Fraction(text, size) for size, text in most.items())
+        return _largest(most)
+
+
+def _largest(most: Mapping[int, int]) -> Fraction:
+    """Of sizes after a step by sizes before it, the largest ratio."""
+    return max(Fraction(after, before) for before, after in most.items())
+
+
+def _parts_of_hangul(c: str) -> str:
+    if ord(c) not in _SYLLABLES:
+        return ""
+    index = ord(c) - 0xAC00
+    parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
+    return "".join(chr(part) for part in parts if part != 0x11A7)
 
 
 class Step:
@@ -108,14 +121,9 @@ class Map(Step):
     hangul: bool = False
 
     def apply(self, text: str) -> str:
-        return "".join(self._char(c) for c in text)
-
-    def _char(self, c: str) -> str:
-        if self.hangul and ord(c) in _SYLLABLES:
-            index = ord(c) - 0xAC00
-            parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
-            return "".join(chr(part) for part in parts if part != 0x11A7)
-        return self.changes.get(ord(c), c)
+        if self.hangul and not _SYLLABLE.isdisjoint(text):
+            return "".join(_parts_of_hangul(c) or c.translate(self.changes) for c in text)
+        return text.translate(self.changes)
 
     def grow(self, growth: Growth, splits: bool) -> None:
         growth.map(self)
@@ -124,8 +132,11 @@ class Map(Step):
         return {*self.changes, *((_SYLLABLES[1],) if self.hangul else ())}
 
     def factor(self) -> Fraction:
-        changed = map(chr, self.domain() | {0})
-        return max(Fraction(len(self.apply(c).encode()), len(c.encode())) for c in changed)
+        most: dict[int, int] = {}
+        for c in map(chr, self.domain() | {0}):
+            size = len(c.encode())
+            most[size] = max(most.get(size, 0), len(self.apply(c).encode()))
+        return _largest(most)
 
     def _runs(self) -> tuple[list[tuple[int, int]], bytes]:
         """(first, change) of the runs, and the texts."""
