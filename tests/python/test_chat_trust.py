@@ -257,6 +257,14 @@ FILTERS = {
         "none | default('x')",
         "'' | default('x', boolean=true)",
     ),
+    "dictsort": (
+        "{3: 'c', 1: 'b'} | dictsort | first | join",
+        "{'b': 1, 'A': 2} | dictsort | last | last",
+        "{'b': 1, 'A': 2} | dictsort(true, 'value', reverse=true) | first | first",
+    ),
+    "items": ("{1: 'a', 'b': 2} | items | list | last | join", "nothing | items | list | length"),
+    "rejectattr": ("messages | rejectattr('role', 'equalto', 'user') | list | length",),
+    "selectattr": ("messages | selectattr('content') | list | count",),
     "first": (
         "['a', 1] | first",
         "'abc' | first",
@@ -774,7 +782,8 @@ for name, source in chat_bombs.BOMBS.items():
         found = str(error)
     seconds = time.process_time() - start
     work = chat_state.MAX_WORK - works[0].left if works else 0
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    status = open("/proc/self/status").read()  # what getrusage says began with the parent's own
+    megabytes = int(status.split("VmHWM:")[1].split()[0]) >> 10
     print(json.dumps({"name": name, "found": found, "seconds": seconds, "work": work,
                       "megabytes": megabytes}), flush=True)
 """
