@@ -52,6 +52,15 @@ class Reversed(NamedTuple):
     items: "Val"
 
 
+class Selected(NamedTuple):
+    """What selectattr and rejectattr leave of a list of messages: the items that pass every test,
+    each a function of a message. `listed`: as a list, which has a length and indexes."""
+
+    items: "Val"
+    tests: tuple
+    listed: bool = False
+
+
 class Items(NamedTuple):
     """A list that is written out, of values that are not all known."""
 
@@ -59,7 +68,7 @@ class Items(NamedTuple):
 
 
 # What only the compiler knows.
-OBJECTS = (Function, Reversed, Macro, Namespace, Loop, Method, Split)
+OBJECTS = (Function, Reversed, Selected, Macro, Namespace, Loop, Method, Split)
 
 
 def kinds(*names: str) -> frozenset:

@@ -19,6 +19,7 @@ from phasor.chat.abstract import (
     Macro,
     Method,
     Reversed,
+    Selected,
     Split,
     Val,
     after,
@@ -40,6 +41,7 @@ _ARGUMENTS = {  # how many
     "replace": (2,),
     "split": (2,),
     "get": (1, 2),
+    **dict.fromkeys(V.VIEWS, (0,)),
 }
 
 
@@ -106,14 +108,14 @@ class Calls(Expressions):
                 given.get("maxsplit", self.known(-1)),
             ]
             keywords = {}
-        if name not in _ARGUMENTS or name == "get" and type(base.const) is not dict:
+        if name not in _ARGUMENTS or name in V.METHODS[dict] and type(base.const) is not dict:
             return self.refuse(f".{name}()")
         if keywords or len(arguments) not in _ARGUMENTS[name]:
             return self.refuse(f".{name}() with these arguments")
         if value := self.folded(partial(V.method, name), base, *arguments):
-            return value
-        if name == "get":
-            return self.refuse(".get() with these arguments")
+            return self.passed_once(f".{name}()", value) if name in V.VIEWS else value
+        if name in V.METHODS[dict]:
+            return self.refuse(f".{name}() with these arguments")
         if name in _STRIPS:
             return self.strip(base, _STRIPS[name], *arguments)
         if name in _EDGES:
@@ -170,8 +172,48 @@ class Calls(Expressions):
         except TypeError:
             return self.refuse(f"the filter {name} with these arguments")
         if known:
-            return self.fold(method, *given, **keywords)
+            value = self.fold(method, *given, **keywords)
+            return self.passed_once("the filter items", value) if name == "items" else value
         return method(self, *given, **keywords) or self.refuse(f"the filter {name} here")
+
+    def passed_once(self, what: str, items: Val) -> Val:
+        """A list that jinja2 makes no list of: it has neither a length nor indexes."""
+        sure = items.sure and type(items.const) is list
+        return self.other(f"{what} here", Reversed(items)) if sure else items
+
+    def selected(self, keep: bool, value: Val, attribute: Val, name: Val | None, *rest: Val) -> Any:
+        """selectattr and rejectattr of messages."""
+        source = value.const if isinstance(value.const, Selected) else Selected(value, ())
+        if isinstance(value.const, Reversed):
+            source = Selected(value.const.items, ())
+        given = [v for v in (attribute, name) if v is not None]
+        if source.items.types != LIST or not all(v.constant for v in (*given, *rest)):
+            return None
+        if not all(type(v.const) is str and v.const.isidentifier() or v is name for v in given):
+            return None
+
+        def test(item: Val) -> Val:
+            found = self.attribute(item, attribute.const, True)
+            passes = found if name is None else self.passes(name.const, found, [*rest])
+            return passes if keep else self.negated(passes)
+
+        of_one = test(self.op("ITEM", arg=0, types=MESSAGE))
+        if refused := self.refused(of_one):
+            return refused
+        if not of_one.pure:
+            return None
+        if of_one.truth is False:
+            return self.passed_once("an empty list", self.fold(list))
+        tests = source.tests if of_one.truth else (*source.tests, test)
+        if not tests:
+            return self.other("selectattr here", Reversed(source.items))
+        return self.other("selectattr here", Selected(source.items, tests))
+
+    def f_selectattr(self, value, attribute, name=None, *rest):
+        return self.selected(True, value, attribute, name, *rest)
+
+    def f_rejectattr(self, value, attribute, name=None, *rest):
+        return self.selected(False, value, attribute, name, *rest)
 
     def f_trim(self, value, chars=None):
         return self.strip(self.string(value), _BOTH, chars)
@@ -182,6 +224,8 @@ class Calls(Expressions):
     def f_list(self, value):
         if isinstance(value.const, Reversed):
             return value.const.items
+        if isinstance(value.const, Selected):
+            return self.other("selectattr here", value.const._replace(listed=True))
         return value if value.types == LIST else None
 
     def f_reverse(self, value):
@@ -194,6 +238,8 @@ class Calls(Expressions):
     def f_length(self, value):
         if isinstance(value.const, Split):
             return self.split(value.const, None)
+        if isinstance(value.const, Selected) and value.const.listed:
+            return self.counted(value.const)
         return None if value.types == OTHER else self.op("LENGTH", value)
 
     f_count = f_length
@@ -201,9 +247,13 @@ class Calls(Expressions):
 
     def f_first(self, value):
         value = value.const.items if isinstance(value.const, Reversed) else value
+        if isinstance(value.const, Selected):
+            return self.picked(value.const, True)
         return self.folded(V.FILTERS["first"], value) or self.at(value, 0)
 
     def f_last(self, value):
+        if isinstance(value.const, Selected) and value.const.listed:
+            return self.picked(value.const, False)
         return self.at(value, -1)
 
     def at(self, value, index):

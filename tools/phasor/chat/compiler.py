@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from phasor.chat.abstract import (
+    INT,
     MESSAGE,
     UNDEFINED,
     Items,
     Loop,
     Reversed,
+    Selected,
     Split,
     Val,
 )
@@ -29,12 +31,15 @@ _MAX_ROUNDS = 64  # of the search for what holds in every round of a loop
 
 class Round(NamedTuple):
     """Of a loop over messages that is being compiled: where `continue` and `break` lead, and what
-    is known where they stand."""
+    is known where they stand; of one with conditions the tests of selectattr, and the variable that
+    counts its rounds."""
 
     following: Label
     end: Label
     nexts: list
     breaks: list
+    tests: tuple
+    counter: tuple | None
 
 
 def _leaves(loop: Any) -> bool:
@@ -49,15 +54,16 @@ class Compiler(Statements):
         self.line = node.lineno
         if node.recursive:
             return self.unsupported("a recursive loop")
-        if not isinstance(node.target, nodes.Name):
-            return self.unsupported("a loop with several names")
         if items.types == UNDEFINED:
             self.discard(items)
             return self.run(node.else_)
         if isinstance(items.const, Items):
             return self.unrolled(node, items.const.values)
-        if items.known and type(items.const) in (list, tuple):
+        if items.known and type(items.const) in (list, tuple, dict):
             return self.unrolled(node, [self.known(v) for v in items.const])
+        tests: tuple = ()
+        if isinstance(items.const, Selected):
+            items, tests = items.const.items, items.const.tests
         if "list" not in items.types:
             what = "split()" if isinstance(items.const, Split) else "this"
             if "str" in items.types:
@@ -65,28 +71,36 @@ class Compiler(Statements):
             if items.types == MESSAGE:
                 what = "a message's fields"
             return self.unsupported(f"a loop over {what}")
-        if node.test is not None:
-            return self.unsupported("a loop with a condition")
+        if not isinstance(node.target, nodes.Name):
+            return self.unsupported("a loop over messages with several names")
+        if (tests or node.test is not None) and node.else_:
+            return self.unsupported("else of a loop with a condition")
         # jinja2 takes `else` there too when no round came to its end.
         if node.else_ and self.fact(_leaves, node):
             return self.unsupported("else of a loop with break or continue")
         if self.level >= MAX_LOOPS:
             return self.unsupported(f"more than {MAX_LOOPS} loops over messages in one another")
-        self.message_loop(node, items)
+        self.message_loop(node, items, tests)
 
-    def message_loop(self, node: Any, items: Val) -> None:
+    def message_loop(self, node: Any, items: Val, tests: tuple) -> None:
         start, empty = Label(), Label()
+        counter = ("counter", id(node)) if tests or node.test is not None else None
+        if counter:
+            self.store(counter, self.known(-1))
         entry = dict(self.state)
         item = self.op("ITEM", arg=self.level | 1 << 8, types=MESSAGE)
         loop = Loop(self.op("INDEX", arg=self.level), self.op("COUNT", arg=self.level), self.level)
-        current = Round(Label(), Label(), [], [])
+        if counter:
+            what = "loop.length, loop.last or loop.revindex of a loop with a condition"
+            loop = Loop(Val((("LOAD", counter),), INT), self.refuse(what))
+        current = Round(Label(), Label(), [], [], tests, counter)
         for _ in range(_MAX_ROUNDS):  # until what is known at its start holds for every round
             self.state = dict(entry)
             current.nexts.clear()
             current.breaks.clear()
             self.loops.append(current)
             self.level += 1
-            code = self.capture(self.round, node, id(node), item, loop)
+            code = self.capture(self.round, node, id(node), item, loop, current)
             self.level -= 1
             self.loops.pop()
             after = entry
@@ -107,8 +121,12 @@ class Compiler(Statements):
             self.state = self.join(self.state, state)
 
     def unrolled(self, node: Any, values: Sequence[Val]) -> None:
-        if node.test is not None or len(values) > MAX_UNROLLED or self.fact(_leaves, node):
+        if len(values) > MAX_UNROLLED or self.fact(_leaves, node):
             return self.unsupported("this loop over a list")
+        if node.test is not None:
+            values = self.passing(node, values)
+            if values is None:
+                return self.unsupported("a condition of this loop over a list")
         if not values:
             return self.run(node.else_)
         chosen = [any(op == "LABEL" for op, _ in value.code) for value in values]
@@ -118,16 +136,66 @@ class Compiler(Statements):
                 return
             self.round(node, (id(node), i), value, Loop(self.known(i), self.known(len(values))))
 
-    def round(self, node: Any, scope: Any, item: Val, loop: Loop) -> None:
-        self.enter(scope, self.fact(assigned, node) - {node.target.name, "loop"})
-        key = scope, node.target.name
-        if node.target.name in self.fact(assigned, node):  # and elsewhere it is the item still
-            self.store(key, item)
-        if item.pure or key not in self.state:
-            self.state[key] = item
+    def passing(self, node: Any, values: Sequence[Val]) -> list[Val] | None:
+        """Those of a list that is written out for which the loop's condition holds; none where that
+        is not known here."""
+        found = []
+        for i, value in enumerate(values):
+            scope = id(node), "condition", i
+            self.enter(scope, set())
+            self.bind(node.target, scope, value, set())
+            holds = self.eval(node.test)
+            self.leave(scope)
+            if holds.truth is None or not holds.pure:
+                return None
+            found += [value] if holds.truth else []
+        return found
+
+    def bind(self, target: Any, scope: Any, item: Val, kept: set[str]) -> None:
+        """The names of a round are its item, or the item's parts."""
+        pairs = [(target, item)]
+        if isinstance(target, nodes.Tuple):
+            parts = item.const if item.sure and type(item.const) in (list, tuple) else ()
+            if len(parts) != len(target.items):
+                return self.unsupported("a loop with several names over this")
+            pairs = [(name, self.known(part)) for name, part in zip(target.items, parts)]
+        for name, value in pairs:
+            if not isinstance(name, nodes.Name):
+                return self.unsupported("a loop with names in brackets")
+            key = scope, name.name
+            if name.name in kept:  # and elsewhere it is the item still
+                self.store(key, value)
+            if value.pure or key not in self.state:
+                self.state[key] = value
+
+    def round(
+        self,
+        node: Any,
+        scope: Any,
+        item: Val,
+        loop: Loop,
+        current: Round | None = None,
+    ) -> None:
+        targets = node.target, *node.target.find_all(nodes.Name)
+        names = {name.name for name in targets if isinstance(name, nodes.Name)}
+        self.enter(scope, self.fact(assigned, node) - {*names, "loop"})
+        self.bind(node.target, scope, item, self.fact(assigned, node))
+        if current and current.counter:
+            self.state[scope, "loop"] = self.refuse("loop in the condition of a loop")
+            conditions = [test(item) for test in current.tests]
+            conditions += [] if node.test is None else [self.eval(node.test)]
+            for condition in conditions:
+                self.code += [*condition.code, ("JUMP_FALSE", current.following)]
+                current.nexts.append(dict(self.state))
+            self.store(current.counter, self.one_more(self.state[current.counter]))
         self.state[scope, "loop"] = self.known(loop)
         self.run(node.body)
         self.leave(scope)
+
+    def one_more(self, count: Val) -> Val:
+        """One more."""
+        one = self.known(1)
+        return self.known(count.const + 1) if count.sure else self.op("ADD", count, one, types=INT)
 
     def s_Continue(self, node):
         if not self.loops:

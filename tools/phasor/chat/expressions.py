@@ -4,7 +4,7 @@ comparisons and tests. A method x_NAME is jinja2's node NAME."""
 from __future__ import annotations
 
 from functools import partial, partialmethod, reduce
-from typing import Any
+from typing import Any, Callable
 
 from phasor.chat import values as V
 from phasor.chat.abstract import (
@@ -20,13 +20,14 @@ from phasor.chat.abstract import (
     Loop,
     Method,
     Namespace,
+    Selected,
     Split,
     Val,
     after,
     failing,
 )
 from phasor.chat.assembler import Label
-from phasor.chat.instructions import BITS, NUMBERS
+from phasor.chat.instructions import BITS, MAX_LOOPS, NUMBERS
 from phasor.chat.state import State
 from phasor.chat.syntax import nodes
 
@@ -110,6 +111,9 @@ class Expressions(State):
             return refused
         if isinstance(base.const, Split):
             return self.split(base.const, index)
+        if isinstance(base.const, Selected) and base.const.listed and index.constant:
+            if index.const in (0, -1):
+                return self.picked(base.const, index.const == 0)
         if isinstance(base.const, OBJECTS):
             return self.refuse("an index here")
         if isinstance(base.const, Items) and index.known and isinstance(index.const, int):
@@ -122,6 +126,36 @@ class Expressions(State):
             text = "str" in base.types
             return self.refuse("an index into text" if text else "a field that is not known")
         return self.op("ELEMENT", base, index, sure=base.types == LIST)
+
+    def picked(self, selected: Selected, first: bool) -> Val:
+        """The first or the last of them, undefined where there is none."""
+        undefined = self.undefined()
+        return self.gathered(selected, undefined, lambda item, _: item, first)
+
+    def counted(self, selected: Selected) -> Val:
+        one = self.known(1)
+        add = lambda _, count: self.op("ADD", count, one, types=INT)
+        return self.gathered(selected, self.known(0), add, False)
+
+    def gathered(self, selected: Selected, start: Val, step: Callable, stops: bool) -> Val:
+        """What a loop over the items that are selected leaves in a variable: `step` makes its next
+        value of the item and of its value so far."""
+        if self.level >= MAX_LOOPS:
+            return self.refuse(f"more than {MAX_LOOPS} loops over messages in one another")
+        self.temporaries += 1
+        slot = ("temporary", self.temporaries)
+        item = self.op("ITEM", arg=self.level | 1 << 8, types=MESSAGE)
+        now = Val((("LOAD", slot),), start.types)
+        value = step(item, now)
+        repeat, following, end = Label(), Label(), Label()
+        code = [("SET", (slot, start.code, True)), *selected.items.code, ("FOR", end)]
+        code.append(("LABEL", repeat))
+        for test in selected.tests:
+            code += [*test(item).code, ("JUMP_FALSE", following)]
+        code.append(("SET", (slot, value.code, True)))
+        code += [("BREAK", end)] if stops else []
+        code += [("LABEL", following), ("NEXT", repeat), ("LABEL", end), ("LOAD", slot)]
+        return Val(tuple(code), start.types | value.types, pure=selected.items.pure)
 
     def attribute(self, base: Val, name: str, item: bool) -> Val:
         const = base.const
@@ -343,9 +377,11 @@ class Expressions(State):
 
     def x_Test(self, node):
         value, *arguments = self.eval_all(node, node.node, *node.args)
-        name = node.name
         if node.kwargs or node.dyn_args or node.dyn_kwargs:
-            return self.refuse(f"the test {name} with these arguments")
+            return self.refuse(f"the test {node.name} with these arguments")
+        return self.passes(node.name, value, arguments)
+
+    def passes(self, name: str, value: Val, arguments: list[Val]) -> Val:
         if name in V.COMPARISONS and len(arguments) == 1:
             return self.compare(V.COMPARISONS[name], value, arguments[0])
         if isinstance(value.const, (*OBJECTS, Items)):

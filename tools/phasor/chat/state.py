@@ -15,6 +15,7 @@ from phasor.chat.abstract import (
     Macro,
     Method,
     Reversed,
+    Selected,
     Split,
     Val,
     kinds,
@@ -212,8 +213,13 @@ class State:
             value = value._replace(const=parts)
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
-        if isinstance(value.const, Reversed):
-            value = self.refuse("the filter reverse in a variable, without the filter list,")
+        if isinstance(value.const, Reversed) or (
+            isinstance(value.const, Selected) and not value.const.listed
+        ):
+            value = self.refuse("a list that is no list yet (put | list behind it) in a variable")
+        if isinstance(value.const, Selected):  # of the messages as they are now
+            items = self.kept(value.const.items, True)
+            value = value._replace(const=value.const._replace(items=items))
         self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.

@@ -205,6 +205,10 @@ def _get(value: dict, key: Any, default: Any = None) -> Any:
         raise Failure(str(error)) from error
 
 
+def _items(value: dict) -> list:
+    return list(value.items())
+
+
 METHODS = {
     str: {
         "replace": _replace,
@@ -215,8 +219,14 @@ METHODS = {
             ).split()
         },
     },
-    dict: {"get": _get},
+    dict: {
+        "get": _get,
+        "items": _items,
+        "keys": list,
+        "values": lambda value: list(value.values()),
+    },
 }
+VIEWS = ("items", "keys", "values")  # gone through, without an index
 
 
 def method(name: str, value: Any, *arguments: Any) -> Any:
@@ -283,7 +293,34 @@ def _tojson(
     )
 
 
+def _pairs(value: Any) -> list:
+    if type(value) is Undefined:
+        return []
+    if type(value) is not dict:
+        raise Unsupported("the filter items of what is no table")
+    return _items(value)
+
+
+def _folded_case(value: Any) -> Any:
+    return value.lower() if type(value) is str else value
+
+
+def _dictsort(
+    value: Any, case_sensitive: Any = False, by: Any = "key", reverse: Any = False
+) -> list:
+    place = {"key": 0, "value": 1}.get(by) if type(by) is str else None
+    if place is None:
+        raise Failure('You can only sort by either "key" or "value"')
+    if type(value) is not dict:
+        raise Failure(f"{type(value).__name__!r} object has no attribute 'items'")
+    same = (lambda part: part) if case_sensitive else _folded_case
+    order = lambda pairs, last: sorted(pairs, key=lambda pair: same(pair[place]), reverse=last)
+    return _try(order, _items(value), bool(reverse))
+
+
 FILTERS = {
+    "dictsort": _dictsort,
+    "items": _pairs,
     "trim": lambda value, chars=None: _try(str.strip, text(value), chars),
     "string": text,
     "list": _list,
