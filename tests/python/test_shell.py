@@ -350,6 +350,8 @@ def test_every_command_of_lines_answers_while_more_are_to_come(tmp_path):
         (["classify", CLASSIFIER, "--ids", "-"], ids, 1),
         (["classify", LABELER, "--ids", "-"], ids, 0),
         (["classify", ranker, "--pair"], ["word4\tword5\n", "word9\tword4\n"], 1),
+        (["rank", ranker, "--in-order", "word4"], ["word4\n", "word9\n", "word5\n"], 1),
+        (["rank", ranker, "--in-order", "--json", "word4"], ["word4\n", "word9\n"], 1),
         (["tag", spans], texts, 0),
         (["answer", spans, "word4"], texts, 0),
         (["tokenize", spans], texts, 0),
@@ -362,6 +364,21 @@ def test_every_command_of_lines_answers_while_more_are_to_come(tmp_path):
         (["score", LANGUAGE, "--ids", "-"], ["5,6\n", "6,7\n"], 1),
     ):
         answered(words, lines, ends)
+
+
+def test_ranks_in_order_are_those_that_are_sorted(tmp_path):
+    ranker = tmp_path / "ranker.phasor"
+    M.write_ranker(ranker)
+    texts = "word4\nword9\nword5\nword4 word7\n"
+    ordered, ranked = (
+        phasor("rank", ranker, *flags, "word4", stdin=texts).stdout.decode().splitlines()
+        for flags in (["--in-order"], [])
+    )
+    assert [line.split("\t")[1:] for line in ordered] == [
+        [str(i + 1), text] for i, text in enumerate(texts.splitlines())
+    ]
+    assert sorted(ordered, key=lambda line: -float(line.split("\t")[0])) == ranked
+    bad(2, "rank", ranker, "--in-order", "--top", "2", "word4", says=["--top", "--in-order"])
 
 
 def test_a_bad_line_is_answered_too():

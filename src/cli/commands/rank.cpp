@@ -15,22 +15,49 @@ struct RankOptions : EncoderOptions {
   Switch late{"--late",
               "by late interaction: the sum, over the query's vectors, of the best product with "
               "one of the text's (ColBERT)"};
-  FlagGroups flags() { return {group("Input", truncate), output(late, top), memory()}; }
+  Switch in_order{"--in-order",
+                  "each text as soon as it is scored, in the order of the input (else sorted, once "
+                  "the input ends)"};
+  FlagGroups flags() { return {group("Input", truncate), output(late, in_order, top), memory()}; }
 };
 
-// Texts with a score, best first.
+// Texts with a score: best first, or with --in-order a line for each line.
 class Ranking : public Encoder {
+ public:
+  int run() {
+    if (own_.in_order && o_.top != 0)
+      return usage_error("--top: does not go with --in-order, which answers every text");
+    return Encoder::run();
+  }
+
  protected:
-  using Encoder::Encoder;
+  explicit Ranking(const RankOptions& options) : Encoder(options), own_(options) {}
+  Ranking(const RankOptions& options, const char* query) : Encoder(options, query), own_(options) {}
   // `by`: what has the order of the scores, and has not lost its differences.
-  void keep(const Text& text, double by, double score) {
-    all_.push_back({by, score, number_, text.given});
+  bool keep(const Text& text, double by, double score) {
+    const Ranked one{by, score, number_, text.given};
+    if (own_.in_order) return write(one);
+    all_.push_back(one);
     if (o_.top != 0 && all_.size() >= 2 * size_t{o_.top}) sort();
+    return true;
   }
 
  private:
-  // There is no line of output whose place it would take.
-  int bad(const Text& text) override { return bad_input(e_, text.where, text.error); }
+  struct Ranked {
+    double by, score;
+    uint64_t line;
+    string text;
+  };
+
+  // Sorted, there is no line of output whose place it would take.
+  int bad(const Text& text) override {
+    return own_.in_order ? Encoder::bad(text) : bad_input(e_, text.where, text.error);
+  }
+  bool write(const Ranked& one) const {
+    Json json;
+    json.open('{').add("line", one.line).add("score", one.score).add("text", one.text);
+    return print(format("%.6f\t%" PRIu64 "\t", one.score, one.line) + one.text, json.close('}'));
+  }
   // Best first, ties in the order of the input; no more than --top.
   void sort() {
     std::sort(all_.begin(), all_.end(), [](const Ranked& a, const Ranked& b) {
@@ -40,27 +67,19 @@ class Ranking : public Encoder {
   }
   bool finish() override {
     sort();
-    for (const Ranked& one : all_) {
-      Json json;
-      json.open('{').add("line", one.line).add("score", one.score).add("text", one.text);
-      if (!print(format("%.6f\t%" PRIu64 "\t", one.score, one.line) + one.text, json.close('}')))
-        return false;
-    }
+    for (const Ranked& one : all_)
+      if (!write(one)) return false;
     return output_flush();
   }
 
-  struct Ranked {
-    double by, score;
-    uint64_t line;
-    string text;
-  };
+  const RankOptions& own_;
   vector<Ranked> all_;
 };
 
 // Pairs of the query and each text.
 class Rank final : public Ranking {
  public:
-  using Ranking::Ranking;
+  Rank(const RankOptions& options, const char* query) : Ranking(options, query) {}
 
  private:
   const char* refusal() const override {
@@ -71,15 +90,14 @@ class Rank final : public Ranking {
   bool answer(uint32_t sequence, const Text& text, string* why) override {
     if (!rows(sequence, 0, 1, why)) return false;
     const float* row = phasor_logits(e_.session, 0);
-    keep(text, *row, class_scores(output_, row)[0]);
-    return true;
+    return keep(text, *row, class_scores(output_, row)[0]);
   }
 };
 
 // The query's vectors and each text's (MaxSim: Khattab and Zaharia 2020, equation 3).
 class Late final : public Ranking {
  public:
-  Late(const EncoderOptions& options, const char* query) : Ranking(options), query_(query) {}
+  Late(const RankOptions& options, const char* query) : Ranking(options), query_(query) {}
 
  private:
   const char* refusal() const override {
@@ -147,8 +165,7 @@ class Late final : public Ranking {
     if (best[0] == kNone) return *why = "no token that counts, expected at least one", false;
     double score = 0;
     for (const double one : best) score += one;
-    keep(text, score, score);
-    return true;
+    return keep(text, score, score);
   }
 
   string query_;
@@ -180,7 +197,8 @@ const Command rank_command = command<RankOptions, rank>(
     "--late: ColBERT): score, line and text, best first.",
     "phasor rank ranker.phasor \"where do cats sit\" \"A cat sits on the mat.\" \"Dogs bark.\"\n"
     "phasor rank ranker.phasor --top 10 \"where do cats sit\" < lines.txt\n"
-    "phasor rank vectors.phasor --late \"where do cats sit\" < lines.txt",
+    "phasor rank vectors.phasor --late \"where do cats sit\" < lines.txt\n"
+    "tail -f log.txt | phasor rank ranker.phasor --in-order \"disk failure\"",
     unfit, kHasOutputs);
 
 }  // namespace cli
