@@ -71,6 +71,18 @@ struct CanonicalRow {
   }
 };
 
+// A map of clusters of the row's own, in place of the section's.
+struct ClustersRow {
+  StepRow row;
+
+  uint32_t trie_bytes() const { return row.u32(0); }
+  uint32_t string_bytes() const { return row.u32(1); }
+  uint32_t longest_rule() const { return row.u32(2); }
+  const unsigned char* trie() const { return row.part() + 12; }
+  const unsigned char* strings() const { return trie() + trie_bytes(); }
+  uint64_t bytes() const { return 12 + padded(uint64_t{trie_bytes()} + string_bytes()); }
+};
+
 // A text that a row has at a place of its part: u32 bytes, the text.
 Span text_at(StepRow row, uint32_t at) { return {row.part() + 4 * size_t{at} + 4, row.u32(at)}; }
 Pattern pattern_of(StepRow row) {
@@ -109,6 +121,13 @@ const char* check_map(MapRow m) {
       return "a map's runs of ASCII are wrong";
   }
   return nullptr;
+}
+
+const char* check_clusters(ClustersRow r) {
+  if (r.trie_bytes() % 4 != 0 || r.string_bytes() == 0 || r.strings()[r.string_bytes() - 1] != 0 ||
+      !normalizer_check(r.trie(), r.trie_bytes() / 4, r.string_bytes()))
+    return "the map of a step leads out of itself";
+  return r.longest_rule() > kLongestRule ? "a step's longest rule is out of range" : nullptr;
 }
 
 const char* check_canonical(CanonicalRow r) {
@@ -151,8 +170,11 @@ const char* check_row(Tokenizer* t, StepRow row, uint64_t bytes) {
       const CanonicalRow r{row};
       return bytes < 12 || r.bytes() != bytes ? kSize : check_canonical(r);
     }
-    case StepKind::clusters:
-      return t->trie == nullptr ? "a step without its map" : bytes != 0 ? kSize : nullptr;
+    case StepKind::clusters: {
+      const ClustersRow r{row};
+      if (bytes != 0) return bytes < 12 || r.bytes() != bytes ? kSize : check_clusters(r);
+      return t->trie == nullptr ? "a step without its map" : nullptr;
+    }
     case StepKind::strip:
       if (bytes != 4) return kSize;
       return row.u32(0) > (kLeft | kRight) ? "white space of an unknown side" : nullptr;
@@ -308,7 +330,7 @@ void StepRun::run(StepRow row) {
         canonical(row, at, end);
         break;
       case StepKind::clusters:
-        clusters(at, end);
+        clusters(row, at, end);
         break;
       case StepKind::strip:
         strip(row, at, end);
@@ -472,9 +494,15 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
   to_.size = to;
 }
 
-void StepRun::clusters(size_t at, size_t end) {
+void StepRun::clusters(StepRow row, size_t at, size_t end) {
   Output out{to_.text + to_.size, capacity_ - to_.size, 0, false};
-  ClusterMap map(t_, &out);
+  Tokenizer of = t_;
+  if (const ClustersRow own{row}; row.next().p != row.part()) {
+    of.trie = own.trie();
+    of.strings = own.strings();
+    of.longest_rule = static_cast<uint16_t>(own.longest_rule());
+  }
+  ClusterMap map(of, &out);
   const unsigned char origin = from_.marks[at];
   while (at < end && !out.full) {
     const Char c = char_at(from_.text + at, end - at);

@@ -11,7 +11,7 @@ namespace phasor::pieces {
 enum class StepKind : uint32_t {
   map = 1,    // characters become others
   canonical,  // marks in Unicode's canonical order, and composed where it says so
-  clusters,   // Precompiled: the section's map
+  clusters,   // Precompiled: the section's map, or the row's own
   strip,      // white space at the ends
   replace,    // what a pattern matches becomes a text
   prefix,     // a text goes before each split
@@ -100,7 +100,7 @@ class StepRun {
   void map(StepRow row, size_t at, size_t end);
   void canonical(StepRow row, size_t at, size_t end);
   void order_marks(StepRow row, size_t at, size_t end);
-  void clusters(size_t at, size_t end);
+  void clusters(StepRow row, size_t at, size_t end);
   void strip(StepRow row, size_t at, size_t end);
   void replace(StepRow row, size_t at, size_t end);
   void prefix(StepRow row, size_t at, size_t end);

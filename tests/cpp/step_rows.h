@@ -90,6 +90,17 @@ inline Bytes canonical_of(const std::vector<std::pair<std::uint32_t, std::uint32
   return row(canonical, part);
 }
 
+// A map of clusters of the row's own.
+inline Bytes clusters_of(const Bytes& trie, const Bytes& strings, std::uint32_t longest_rule) {
+  Bytes part;
+  put(&part, static_cast<std::uint32_t>(trie.size()));
+  put(&part, static_cast<std::uint32_t>(strings.size()));
+  put(&part, longest_rule);
+  part = part + trie + strings;
+  put_padded(&part, "");
+  return row(clusters, part);
+}
+
 inline Bytes strip_of(std::uint32_t sides) {
   Bytes part;
   put(&part, sides);

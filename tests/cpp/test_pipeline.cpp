@@ -244,6 +244,16 @@ TEST_CASE("pipeline: clusters that a map knows become what it says") {
   CHECK(cut(row(clusters), {}, "qxq", p) == "abxab|");
   CHECK(cut(row(clusters), {}, "", p) == "");
   CHECK(cut(row(clusters), row(clusters), "q", p) == "ab|");
+  // one of the row's own beside it: b becomes q
+  Bytes trie = with_map.trie, strings = {'q', 0};
+  std::swap_ranges(trie.begin() + 4 * 'q', trie.begin() + 4 * 'q' + 4, trie.begin() + 4 * 'b');
+  trie[4 * 'b'] = 'b';
+  std::swap_ranges(trie.begin() + 4 * ('q' ^ 256), trie.begin() + 4 * ('q' ^ 256) + 4,
+                   trie.begin() + 4 * ('b' ^ 256));
+  const Bytes own = clusters_of(trie, strings, 1);
+  CHECK(cut(own, {}, "bxb") == "qxq|");
+  CHECK(cut(own + row(clusters), {}, "bq", p) == "abab|");
+  CHECK(cut(row(clusters) + own, {}, "bq", p) == "qaq|");
 }
 
 TEST_CASE("pipeline: white space at either side") {
@@ -663,6 +673,20 @@ TEST_CASE("pipeline: damaged rows are refused by name") {
   CHECK(why_step(row(clusters)) == "a step without its map");
   Parts mapped = small_wordpiece();
   CHECK(why_steps(row(clusters, Bytes(4)) + row(words) + spelled_of({}), mapped) == size);
+  const Bytes own = clusters_of(mapped.trie, mapped.strings, 1024);
+  CHECK(why_step(own) == "");
+  CHECK(why_step(resized(own, -4)) == size);
+  CHECK(why_step(resized(own, 4)) == size);
+  CHECK(why_step(row(clusters, Bytes(8))) == size);
+  CHECK(why_step(with_byte(own, 8, 9)) == size);  // the trie's bytes
+  CHECK(why_step(clusters_of(mapped.trie, mapped.strings, 1025)) ==
+        "a step's longest rule is out of range");
+  const char* const leads = "the map of a step leads out of itself";
+  CHECK(why_step(clusters_of(Bytes(4 * 512 + 2), Bytes(2), 1)) == leads);
+  CHECK(why_step(clusters_of(mapped.trie, {}, 1)) == leads);
+  CHECK(why_step(clusters_of({}, mapped.strings, 1)) == leads);
+  CHECK(why_step(clusters_of(mapped.trie, {'a', 'b'}, 1)) == leads);
+  CHECK(why_step(clusters_of(Bytes(4), mapped.strings, 1)) == leads);
   CHECK(why_step(row(strip)) == size);
   CHECK(why_step(row(strip, Bytes(8))) == size);
   CHECK(why_step(strip_of(3)) == "");

@@ -21,6 +21,8 @@ from places import ROOT
 from phasor.errors import PhasorError
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN
+from phasor.tokenizers import charsmap
+from phasor.tokenizers.charsmap import build_trie
 from phasor.tokenizers.models import pipeline
 
 PARTS = json.loads((ROOT / "tests/golden/tokenizers/parts.json").read_text())
@@ -373,31 +375,67 @@ def test_what_is_refused_by_name(name):
     assert says in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_map_of_characters_twice():
-    charsmap = next(
-        step for step, _ in PARTS["normalizers"] if step["type"] == "Precompiled"
+def charsmap_of(rules: dict[str, str]) -> dict:
+    """Precompiled with these rules."""
+    texts = list(dict.fromkeys(rules.values()))
+    places = {text: sum(len(t.encode()) + 1 for t in texts[:i]) for i, text in enumerate(texts)}
+    trie = build_trie({key.encode(): places[to] for key, to in rules.items()})
+    data = struct.pack("<I", len(trie)) + trie + b"".join(t.encode() + b"\0" for t in texts)
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()}
+
+
+def test_maps_of_clusters_one_behind_the_other(program):
+    """The same one again adds a row; another one comes with its own."""
+    one = charsmap_of({"a": "bb", "e\u0301": "x"})
+    other = charsmap_of({"b": "a", "x": "yz"})
+    once, twice, both = (
+        section_of(normalizer=sequence("normalizers", *steps))
+        for steps in ([one], [one, one], [one, other, one])
     )
-    once = section_of(normalizer=sequence("normalizers", charsmap))
-    try:
-        assert len(section_of(normalizer=sequence("normalizers", charsmap, charsmap))) > len(once)
-    except PhasorError as error:
-        assert "bytes of one" in str(error)
-    charsmap_of = base64.b64decode(charsmap["precompiled_charsmap"])
-    other = {**charsmap, "precompiled_charsmap": base64.b64encode(charsmap_of + b"x\0").decode()}
-    with pytest.raises(PhasorError, match="normalizer Precompiled with two maps"):
-        section_of(normalizer=sequence("normalizers", charsmap, other))
+    assert len(twice) == len(once) + 8
+    assert len(both) > len(twice) + 1024
+    found = cut(
+        program, ["ab", "e\u0301"], normalizer=sequence("normalizers", one, other, one)
+    )
+    assert found == ["bbbbbb|", "yz|"]
+
+
+def test_growth_is_of_what_a_text_becomes():
+    """Not of each step by itself: what is decomposed is not decomposed again; and of each split
+    that a prefix goes before."""
+    form = {"type": "NFKD"}
+    once, twice = (
+        section_of(normalizer=sequence("normalizers", *steps)) for steps in ([form], [form] * 4)
+    )
+    assert once[88:92] == twice[88:92] == struct.pack("<I", 11)  # U+FDFA
+    always = {**metaspace(), "prepend_scheme": "always"}
+    letters = {"type": "FixedLength", "length": 1}
+    prefixed = section_of(
+        normalizer=form, pre_tokenizer=sequence("pretokenizers", letters, always)
+    )
+    # 18 characters of 3 bytes, three of them spaces, each behind a sign of 3 bytes
+    assert prefixed[88:92] == struct.pack("<I", -(-(33 + 3 * 2 + 18 * 3) // 3))
+
+
+def test_a_map_with_too_many_rules(monkeypatch):
+    """Keys share their ends: a small trie may have more rules than there are atoms."""
+    monkeypatch.setattr(charsmap, "_MOST_RULE_BYTES", 1000)
+    charsmap.map_rules.cache_clear()
+    with pytest.raises(PhasorError, match="precompiled_charsmap: there are too many rules"):
+        section_of(normalizer=charsmap_of({"a" * n: "b" for n in range(1, 80)}))
 
 
 def test_where_a_text_begins_behind_precompiled():
-    charsmap = next(step for step, _ in PARTS["normalizers"] if step["type"] == "Precompiled")
+    precompiled = next(step for step, _ in PARTS["normalizers"] if step["type"] == "Precompiled")
     first = metaspace(prepend_scheme="first")
     words = sequence("pretokenizers", {"type": "WhitespaceSplit"}, first)
-    assert section_of(normalizer=charsmap, pre_tokenizer=words)
-    both = sequence("normalizers", {"type": "NFKC"}, charsmap)
+    assert section_of(normalizer=precompiled, pre_tokenizer=words)
+    both = sequence("normalizers", {"type": "NFKC"}, precompiled)
     assert section_of(normalizer=both, pre_tokenizer=first)
     line = "pre_tokenizer Metaspace, first, behind a split and steps before Precompiled"
-    with pytest.raises(PhasorError, match=line):
-        section_of(normalizer=both, pre_tokenizer=words)
+    for several in (both, sequence("normalizers", precompiled, precompiled)):
+        with pytest.raises(PhasorError, match=line):
+            section_of(normalizer=several, pre_tokenizer=words)
 
 
 def test_a_token_that_becomes_too_long():

@@ -124,6 +124,8 @@ TEST_CASE("bounds: a map of clusters, however long they are") {
   check_all("clusters", section_of(row(clusters), {}, p));
   check_all("clusters of letters",
             section_of({}, split_of(one_of("ab"), Table::isolated) + row(clusters), p));
+  check_all("clusters of a row's own",
+            section_of(clusters_of(p.trie, p.strings, 1) + row(clusters), {}, p));
 }
 
 TEST_CASE("bounds: each model of a pipeline, on one word and on many") {

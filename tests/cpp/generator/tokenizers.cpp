@@ -628,7 +628,9 @@ Bytes any_row(Choices* c, const Section& s) {
     case canonical:
       return any_canonical(c);
     case clusters:
-      return s.trie.units.empty() ? Bytes{} : row(clusters);
+      if (s.trie.units.empty()) return {};
+      return c->chance(70) ? row(clusters)
+                           : clusters_of(s.trie.units, s.trie.strings, s.trie.longest);
     case strip:
       return strip_of(c->below(4));
     case replace: {

@@ -4,9 +4,11 @@ whose values are places of zero-terminated strings. Needs numpy only.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections import Counter
-from typing import Iterator
+from fractions import Fraction
+from typing import Iterator, NamedTuple
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from phasor.tokenizers import unicode
 from phasor.tokenizers.section import Section, TokenizerError
 
 LONGEST_RULE = 1024
+# bytes of all rules and of their beginnings: keys share their ends, so a trie can have far more
+_MOST_RULE_BYTES = 1 << 24
 
 
 # ---- Reading one that is there
@@ -91,6 +95,48 @@ def map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
             expansion = max(expansion, -(-int(sizes.max()) // max(1, length)))
             longest = length
     return expansion, longest
+
+
+class Rules(NamedTuple):
+    """What a map says of each text that it has: of one character, of more."""
+
+    characters: dict[str, str]
+    longer: dict[str, str]
+    growth: Fraction  # most bytes that a byte of a longer text becomes, 1 at least
+
+
+@functools.lru_cache(maxsize=8)
+def map_rules(trie: bytes, strings: bytes) -> Rules:
+    """The rules of a map whose bounds are known to be sound (map_bounds)."""
+    units = np.frombuffer(trie, dtype="<u4").astype(np.int64)
+    distance = (units >> 10) << ((units & 0x200) >> 6)
+    bytes_ = np.arange(256, dtype=np.int64)
+    nodes, keys = np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.uint8)
+    left, out = _MOST_RULE_BYTES, Rules({}, {}, Fraction(1))
+    growth = 1, 1
+    while len(nodes):
+        left -= keys.size + len(nodes)
+        base = nodes ^ distance[nodes]
+        ends = units[nodes] & 0x100 != 0
+        for key, at in zip(keys[ends], (units[base[ends]] & 0x7FFFFFFF).tolist()):
+            text, to = key.tobytes(), strings[at : strings.index(0, at)]
+            left -= len(to)
+            chars = text.decode("utf-8", "replace")
+            (out.characters if len(chars) == 1 else out.longer)[chars] = to.decode(
+                "utf-8", "replace"
+            )
+            if len(chars) > 1 and len(to) * growth[1] > growth[0] * len(text):
+                growth = len(to), len(text)
+        if left < 0:
+            raise TokenizerError("precompiled_charsmap: there are too many rules")
+        found = []
+        for first in range(0, len(base), 4096):
+            children = base[first : first + 4096, None] ^ bytes_
+            rows, labels = np.nonzero((units[children] & 0x800000FF == bytes_) & (bytes_ != 0))
+            found.append((rows + first, labels, children[rows, labels]))
+        rows, labels, nodes = map(np.concatenate, zip(*found))
+        keys = np.concatenate([keys[rows], labels[:, None].astype(np.uint8)], axis=1)
+    return out._replace(growth=Fraction(*growth))
 
 
 def put_map(section: Section, trie: bytes, strings: bytes, escape: bool = False) -> None:

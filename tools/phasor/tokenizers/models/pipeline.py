@@ -171,7 +171,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
 def _check_beginning(normalizer: list[Step], words: list[Step]) -> None:
     """Whether a split begins where the text does: Precompiled keeps that of one character, which
     another step may have made several of."""
-    clusters = next((i for i, s in enumerate(normalizer) if isinstance(s, Clusters)), 0)
+    clusters = max((i for i, s in enumerate(normalizer) if isinstance(s, Clusters)), default=0)
     several = any(not isinstance(s, (Strip, Canonical)) for s in normalizer[:clusters])
     split = False
     for step in words:

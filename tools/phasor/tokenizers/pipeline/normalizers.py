@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Callable
 
 import numpy as np
@@ -127,7 +128,7 @@ def _precompiled(step: dict) -> list[Step]:
         trie, strings = split_charsmap(base64.b64decode(charsmap))
     except ValueError as error:
         raise TokenizerError(f"normalizer.precompiled_charsmap: not base64: {error}") from error
-    return [Clusters(trie, strings, *map_bounds(trie, strings, False))]
+    return [Clusters(trie, strings, map_bounds(trie, strings, False)[1])]
 
 
 def _of_nothing(step: dict, made: Callable[[], list[Step]]) -> list[Step]:
@@ -164,6 +165,5 @@ def normalizer_steps(spec: dict) -> list[Step]:
             out += _TYPES[kind](step)
         else:
             refuse(f"normalizer {kind}")
-    if len({step for step in out if isinstance(step, Clusters)}) > 1:
-        refuse("normalizer Precompiled with two maps")
-    return out
+    maps = [step for step in out if isinstance(step, Clusters)]
+    return [replace(step, own=True) if step in maps and step != maps[0] else step for step in out]

@@ -8,11 +8,12 @@ import functools
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Mapping
+from typing import Callable, Mapping
 
 import numpy as np
 
 from phasor.tokenizers import unicode
+from phasor.tokenizers.charsmap import Rules, map_rules
 from phasor.tokenizers.classes import characters
 from phasor.tokenizers.patterns.table import BEHAVIORS, INVERTED, Pattern
 from phasor.tokenizers.pipeline.clusters import clusters
@@ -41,56 +42,59 @@ def _text(text: bytes) -> bytes:
 
 class Growth:
     """The most bytes that a byte of a text becomes, and the most characters, of which each may be a
-    split: what each character becomes in the steps that change characters, and what the others add.
-    Composition is left out: it takes bytes away, which a later step may only give back."""
+    split: what each character becomes in the steps that change characters, how often what they make
+    is replaced by something longer, and the texts that steps add. Composition is left out: it takes
+    bytes away, which a later step may only give back."""
 
     def __init__(self) -> None:
-        self.maps: list[Map | Letters] = []
-        self.factor, self.splits, self.more = Fraction(1), Fraction(1), Fraction(0)
-        self.most = self._ratio = Fraction(3)  # a byte that is no character becomes U+FFFD
-        # what has become of each character that a step changes, and of others
-        self._texts = {text: text for text in ("a", "\u00e9", _REPLACEMENT)}
+        self.maps: list[Map | Letters | Clusters] = []
+        self.factor = Fraction(1)
+        # a byte that is no character becomes U+FFFD
+        self.most = self._bytes = Fraction(3)
+        self._characters = Fraction(1)
+        # by (maps before it, character): what has become of each character that a step changes, in
+        # the text or made by a step, and of others
+        self._texts = {(0, text): text for text in ("a", "\u00e9", _REPLACEMENT)}
+        self._added: list[tuple[str, Fraction]] = []  # and how often for a byte of text
 
-    def map(self, step: Map | Letters) -> None:
-        before = self._ratio
+    def map(self, step: Map | Letters | Clusters) -> None:
         for c in map(chr, step.domain()):
-            if c not in self._texts:
-                self._texts[c] = functools.reduce(lambda text, of: of.apply(text), self.maps, c)
-        self._texts = {c: step.apply(text) for c, text in self._texts.items()}
+            if (0, c) not in self._texts:
+                self._texts[0, c] = functools.reduce(lambda text, of: of.map(text), self.maps, c)
+            if self._texts[0, c] != c:
+                self._texts[len(self.maps), c] = c
+        self._texts = {of: step.map(text) for of, text in self._texts.items()}
+        self._added = [(step.map(text), times) for text, times in self._added]
         self.maps.append(step)
-        self._ratio = self._of_characters()
-        factor = max(Fraction(1), self._ratio / before)
-        self.splits *= max(factor, step.factor())
-        self.more *= max(factor, step.factor())
+        self._bytes = self._largest(lambda text: len(text.encode()))
+        self._characters = self._largest(len)
         self._seen()
 
     def times(self, factor: Fraction) -> None:
         self.factor *= factor
-        self.splits *= factor
-        self.more *= factor
+        self._added = [(text, times * factor) for text, times in self._added]
         self._seen()
 
     def plus(self, text: str, each: bool) -> None:
         """each: before every split, else once."""
-        self.more += len(text.encode()) * (self.splits if each else 1)
-        self.splits += len(text) * (self.splits if each else 1)
+        each_split = self._with_added(self._characters, len)
+        self._added.append((text, each_split if each else Fraction(1)))
         self._seen()
 
     def _seen(self) -> None:
-        self.most = max(self.most, self._ratio * self.factor + self.more)
+        now = self._with_added(self._bytes, lambda text: len(text.encode()))
+        self.most = max(self.most, now)
 
-    def _of_characters(self) -> Fraction:
-        """Of the characters that a step changes, and of a byte that is none, which is U+FFFD."""
+    def _with_added(self, own: Fraction, size: Callable[[str], int]) -> Fraction:
+        return own * self.factor + sum(size(text) * times for text, times in self._added)
+
+    def _largest(self, size: Callable[[str], int]) -> Fraction:
+        """Of the characters that a step changes, and of a byte that is none."""
         most: dict[int, int] = {}  # by the bytes of the character
-        for c, text in self._texts.items():
-            size = 1 if c == _REPLACEMENT else len(c.encode())
-            most[size] = max(most.get(size, 0), len(text.encode()))
-        return _largest(most)
-
-
-def _largest(most: Mapping[int, int]) -> Fraction:
-    """Of sizes after a step by sizes before it, the largest ratio."""
-    return max(Fraction(after, before) for before, after in most.items())
+        for (_, c), text in self._texts.items():
+            of = 1 if c == _REPLACEMENT else len(c.encode())
+            most[of] = max(most.get(of, 0), size(text))
+        return max(Fraction(made, of) for of, made in most.items())
 
 
 def _parts_of_hangul(c: str) -> str:
@@ -125,18 +129,13 @@ class Map(Step):
             return "".join(_parts_of_hangul(c) or c.translate(self.changes) for c in text)
         return text.translate(self.changes)
 
+    map = apply
+
     def grow(self, growth: Growth, splits: bool) -> None:
         growth.map(self)
 
     def domain(self) -> set[int]:
         return {*self.changes, *((_SYLLABLES[1],) if self.hangul else ())}
-
-    def factor(self) -> Fraction:
-        most: dict[int, int] = {}
-        for c in map(chr, self.domain() | {0}):
-            size = len(c.encode())
-            most[size] = max(most.get(size, 0), len(self.apply(c).encode()))
-        return _largest(most)
 
     def _runs(self) -> tuple[list[tuple[int, int]], bytes]:
         """(first, change) of the runs, and the texts."""
@@ -264,45 +263,48 @@ def _syllable(a: str, b: str) -> int | None:
 
 @dataclass(frozen=True)
 class Clusters(Step):
-    """SentencePiece's map, which the section has."""
+    """SentencePiece's map: the section's, or one of the row's own."""
 
     trie: bytes
     strings: bytes
-    expansion: int
     longest: int  # bytes of a rule's text
+    own: bool = False
 
     def apply(self, text: str) -> str:
         """Clusters of less than 6 bytes as a whole, others a character at a time."""
         out = []
         for cluster in clusters(text):
             whole = self._shortest(cluster) if len(cluster.encode()) < _CLUSTER else None
-            one_by_one = (self._shortest(c) or c for c in cluster)
-            out.append("".join(one_by_one) if whole is None else whole)
+            out.append(self.map(cluster) if whole is None else whole)
         return "".join(out)
+
+    def map(self, text: str) -> str:
+        """A character at a time."""
+        rules = self._rules.characters
+        return "".join(rules.get(c, c) for c in text)
 
     def _shortest(self, text: str) -> str | None:
         """What the shortest rule for the beginning of a text says."""
-        units, node = self.units, 0
-        unit = int(units[0])
-        for byte in text.encode():
-            node ^= (unit >> 10) << ((unit & 0x200) >> 6) ^ byte
-            unit = int(units[node])
-            if unit & 0x800000FF != byte or byte == 0:
-                return None
-            if unit & 0x100:
-                at = int(units[node ^ (unit >> 10) << ((unit & 0x200) >> 6)]) & 0x7FFFFFFF
-                return self.strings[at : self.strings.index(0, at)].decode()
-        return None
+        one, longer = self._rules.characters, self._rules.longer
+        starts = (text[:end] for end in range(2, len(text) + 1))
+        return one.get(text[:1], next((longer[s] for s in starts if s in longer), None))
 
     @property
-    def units(self) -> np.ndarray:
-        return np.frombuffer(self.trie, dtype="<u4").astype(np.int64)
+    def _rules(self) -> Rules:
+        return map_rules(self.trie, self.strings)
+
+    def domain(self) -> set[int]:
+        return {ord(c) for c in self._rules.characters}
 
     def grow(self, growth: Growth, splits: bool) -> None:
-        growth.times(Fraction(self.expansion))
+        growth.map(self)
+        growth.times(self._rules.growth)
 
     def row(self) -> bytes:
-        return row(CLUSTERS)
+        if not self.own:
+            return row(CLUSTERS)
+        part = struct.pack("<III", len(self.trie), len(self.strings), self.longest)
+        return row(CLUSTERS, part + self.trie + self.strings)
 
 
 @dataclass(frozen=True)
@@ -372,14 +374,13 @@ class Letters(Step):
     def apply(self, text: str) -> str:
         return "".join(self.alphabet[byte] for byte in text.encode())
 
+    map = apply
+
     def grow(self, growth: Growth, splits: bool) -> None:
         growth.map(self)
 
     def domain(self) -> set[int]:
         return set()
-
-    def factor(self) -> Fraction:
-        return Fraction(2)
 
     def row(self) -> bytes:
         return row(LETTERS)
