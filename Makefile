@@ -316,7 +316,7 @@ $(OUT)/generate_driver: $(GENERATOR_OBJ)
 # C programs are linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
-# A caller of an earlier release: from 0.2.0 on its phasor.h stands beside it.
+# A caller compiled with the phasor.h of release 0.2.0, which is kept beside it.
 $(OLD_CALLER): $(OBJ)/tests/old_caller/old_caller.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
@@ -364,8 +364,7 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(GENERATOR_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
-VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/api.h)
-VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
+VERSION = $(shell sed -n 's/^\#define PHASOR_VERSION_[MP][A-Z]* //p' include/phasor.h | paste -sd.)
 define PKGCONFIG
 prefix=$(PREFIX)
 libdir=$${prefix}/lib

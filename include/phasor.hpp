@@ -1,16 +1,14 @@
-// Phasor for C++17: a thin layer over phasor.h, which is the manual. Header only, no exceptions, no
-// RTTI, nothing allocated.
+// Phasor for C++17: a thin layer over phasor.h, which is the manual. Header only; no exceptions, no
+// RTTI, no allocation.
 //
 //   phasor::Result<phasor::Model> model = phasor::Model::open(memory, file);
 //   if (!model) report(model.error().text);
-//   model->limits(64, 64); ...
+//   phasor::Limits limits = model->limits(64, 64);
 //
-// Errors    A function that can fail returns a Result: a value, or the phasor_error with its line
-// of
-//           text. It converts to bool.
-// Memory    Model and Session are handles that own nothing and are copied freely: the caller's
-//           blocks stay the caller's, and nothing needs closing. Bytes and Ids are views: a pointer
-//           and a count.
+// Errors    A function that can fail returns a Result: a value, or a phasor_error with one line of
+//           text. A Result converts to bool.
+// Memory    Model and Session are handles: copy them freely. They own nothing, and nothing needs
+//           closing. Bytes, File, Ids and Text are views: a pointer and a size.
 #ifndef PHASOR_HPP
 #define PHASOR_HPP
 
@@ -26,7 +24,7 @@ struct Bytes {
   constexpr Bytes(void* d, size_t n) : data(d), size(n) {}
 };
 
-struct File {  // the weight file, aligned to PHASOR_ALIGN
+struct File {  // the whole .phasor file, aligned to PHASOR_ALIGN
   const void* data = nullptr;
   size_t size = 0;
 };
@@ -59,7 +57,7 @@ struct Error : phasor_error {
   phasor_status status() const { return static_cast<phasor_status>(code); }
 };
 
-// A value, or why there is none.
+// A value, or the error. After an error the value is empty.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -80,16 +78,16 @@ class [[nodiscard]] Result {
 };
 
 struct Limits : phasor_limits {
-  Limits() : phasor_limits{} { struct_size = sizeof(phasor_limits); }
+  Limits() : phasor_limits PHASOR_LIMITS_INIT {}
 };
 struct Side : phasor_side {
-  Side() : phasor_side{} { struct_size = sizeof(phasor_side); }
+  Side() : phasor_side PHASOR_SIDE_INIT {}
 };
 struct GenerateOptions : phasor_generate_options {
   GenerateOptions() : phasor_generate_options PHASOR_GENERATE_OPTIONS_INIT {}
 };
 struct Generation : phasor_generation {
-  Generation() : phasor_generation{} { struct_size = sizeof(phasor_generation); }
+  Generation() : phasor_generation PHASOR_GENERATION_INIT {}
 };
 struct BeamOptions : phasor_beam_options {
   BeamOptions() : phasor_beam_options PHASOR_BEAM_OPTIONS_INIT {}
@@ -98,7 +96,7 @@ struct BeamResult : phasor_beam_result {
   BeamResult() : phasor_beam_result PHASOR_BEAM_RESULT_INIT {}
 };
 struct Hypothesis : phasor_hypothesis {
-  Hypothesis() : phasor_hypothesis{} { struct_size = sizeof(phasor_hypothesis); }
+  Hypothesis() : phasor_hypothesis PHASOR_HYPOTHESIS_INIT {}
   Ids tokens() const { return {ids, count}; }
 };
 struct Random : phasor_random {
@@ -155,12 +153,14 @@ class Model {
     const phasor_status status = phasor_session_size(&need, handle_, &limits, &error);
     return {status, need, error};
   }
-  GenerateOptions generation_defaults() const {  // what the file recommends
+  // The options that the file recommends.
+  GenerateOptions generation_defaults() const {
     GenerateOptions out;
     (void)phasor_generation_defaults(handle_, &out);
     return out;
   }
-  BeamOptions beam_defaults() const {  // the same for a search
+  // The same for beam search.
+  BeamOptions beam_defaults() const {
     BeamOptions out;
     (void)phasor_beam_defaults(handle_, &out);
     return out;
@@ -186,7 +186,7 @@ class Session {
     return {status, Session(handle), error};
   }
 
-  // The number of ids; status PHASOR_FULL when it is more than capacity.
+  // Returns the number of ids. Status PHASOR_FULL if capacity is too small.
   Result<size_t> to_ids(uint32_t side, Text text, uint32_t* ids, size_t capacity,
                         bool template_ids = true) {
     Error error;
@@ -195,7 +195,7 @@ class Session {
                                                     &count, text.data, text.size, &error);
     return {status, count, error};
   }
-  // The bytes of a conversation's text; status PHASOR_FULL when it is more than capacity.
+  // Returns the length of the formatted conversation. Status PHASOR_FULL if capacity is too small.
   Result<size_t> chat_text(const Message* messages, uint32_t count, char* out, size_t capacity,
                            bool add_generation_prompt = true) {
     Error error;
@@ -225,7 +225,7 @@ class Session {
                                                  capacity, &options, &result, &error);
     return {status, result, error};
   }
-  // Beam search; limits.beams has room for it. The outputs are in hypothesis(0) and on, best first.
+  // Needs limits.beams. hypothesis(0) is the best output.
   Result<BeamResult> beam_search(Ids prompt, const phasor_beam_options& options = BeamOptions(),
                                  uint32_t sequence = 0) {
     Error error;
@@ -239,8 +239,8 @@ class Session {
     const phasor_status status = phasor_hypothesis_get(handle_, index, &out);
     return {status, out, Error()};
   }
-  // One choice from a row of logits, for loops of one's own; options.random is needed for a draw.
-  // ids is the sequence so far, its last new_count are new.
+  // Chooses a token from a row of logits, for your own decoding loop. To draw, set options.random.
+  // ids is the sequence so far; its last new_count tokens are new.
   Result<uint32_t> choose(Ids ids, uint32_t new_count, const phasor_generate_options& options,
                           uint32_t row = 0, float* probabilities = nullptr) {
     Error error;
@@ -249,13 +249,13 @@ class Session {
                                                ids.count, new_count, &options, &error);
     return {status, id, error};
   }
-  // An encoder's rows of logits or classes; they are in logits(0) and on.
+  // Computes an encoder's rows of logits or classes: logits(0) to logits(count - 1).
   Result<bool> output(uint32_t first = 0, uint32_t count = 1, uint32_t sequence = 0) {
     Error error;
     const phasor_status status = phasor_encoder_output(handle_, sequence, first, count, &error);
     return {status, status == PHASOR_OK, error};
   }
-  // An encoder's vector: out gets dim values.
+  // Computes one vector for an encoded sequence: dim values.
   Result<bool> embedding(float* out, uint32_t dim, uint32_t pooling = PHASOR_POOL_MODEL,
                          uint32_t normalize = PHASOR_NORMALIZE_MODEL, uint32_t sequence = 0) {
     Error error;

@@ -3,27 +3,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void* block(
-    size_t bytes) { /* aligned as the library wants it; kept until the program ends */
+/* Memory aligned for Phasor, kept until the program ends. */
+static void* block(size_t bytes) {
   char* p = malloc(bytes + PHASOR_ALIGN);
   return p == NULL ? NULL : p + PHASOR_ALIGN - (uintptr_t)p % PHASOR_ALIGN;
 }
 
 static int print_token(void* model, uint32_t id, uint32_t position) {
-  static phasor_text state = PHASOR_TEXT_INIT; /* holds back half a character */
+  static phasor_text state = PHASOR_TEXT_INIT; /* holds back an incomplete character */
   char text[256];
   size_t bytes = 0;
   if (phasor_id_to_text(model, PHASOR_TARGET, &state, id, text, sizeof text, &bytes) == PHASOR_OK)
     fwrite(text, 1, bytes, stdout);
-  return position > 0 && fflush(stdout) != 0; /* not 0 stops */
+  return position > 0 && fflush(stdout) != 0; /* nonzero stops */
 }
 
 int main(int argc, char** argv) {
   phasor_error error = PHASOR_ERROR_INIT;
-  phasor_limits limits = {.struct_size = sizeof limits};
+  phasor_limits limits = PHASOR_LIMITS_INIT;
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
-  phasor_generation result = {.struct_size = sizeof result};
-  phasor_item item = {.struct_size = sizeof item};
+  phasor_generation result = PHASOR_GENERATION_INIT;
+  phasor_item item = PHASOR_ITEM_INIT;
   phasor_model* model;
   phasor_session* session;
   uint32_t ids[64], out[64];
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   void *file = block(size), *memory, *arena;
   if (file == NULL || fread(file, 1, size, f) != size) return 1;
 
-  /* Sizes first, then init in the caller's memory. */
+  /* Ask for each size, then open in that much memory. */
   if (phasor_model_size(&need, file, size, &error) || (memory = block(need)) == NULL ||
       phasor_model_open(&model, memory, need, file, size, NULL, &error) ||
       phasor_limits_for(model, 64, 64, &limits) ||

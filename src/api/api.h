@@ -8,7 +8,7 @@ struct phasor_session : phasor::Session {};
 
 namespace phasor {
 
-constexpr uint32_t kVersion = 0x00000100;  // 0.1.0
+constexpr uint32_t kVersion = PHASOR_VERSION;
 constexpr uint32_t kNumerics = 1;
 
 inline bool aligned(const void* p, uintptr_t to) {

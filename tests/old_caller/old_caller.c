@@ -1,7 +1,6 @@
-/* A C program that calls every function: nothing is written past a struct or an array of the
- * caller's. Release 0.2.0, the first one, puts its phasor.h beside this file. From then on this is
- * a caller that was compiled with that header, linked with the library of the day. old-caller
- * MODEL… */
+/* A C program that calls every function and checks that nothing is written past a struct or array
+ * of the caller. It is compiled with the phasor.h of release 0.2.0, which is kept beside this file,
+ * and linked with today's library. Usage: old-caller MODEL... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,13 +50,11 @@ def version_of(header: Path, prefix: str) -> str:
 
 
 def engine() -> dict[str, Any]:
-    text = (ROOT / "src/api/api.h").read_text(encoding="utf-8")
-    number = int(re.search(r"kVersion = 0x([0-9a-fA-F]+)", text)[1], 16)
     return {
         "type": "application",
         "bom-ref": "phasor",
         "name": "phasor",
-        "version": f"{number >> 16}.{number >> 8 & 255}.{number & 255}",
+        "version": version_of(ROOT / "include/phasor.h", "phasor"),
         "licenses": [{"license": {"id": "MIT"}}],
     }
 
