@@ -438,6 +438,65 @@ def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
     assert name in line or (name, value) == ("head_dim", 5), line
 
 
+@pytest.fixture()
+def llava(llama):
+    """The same Llama inside of a model with pictures."""
+    text = {n: v for n, v in llama.config.items() if n not in ("architectures", "torch_dtype")}
+    llama.config = {
+        "architectures": ["LlavaForConditionalGeneration"],
+        "model_type": "llava",
+        "text_config": text,
+        "vision_config": {"hidden_size": 8},
+        "vision_feature_layer": -2,
+    }
+    llama.arrays = {"language_model." + name: value for name, value in llama.arrays.items()}
+    llama.arrays["vision_tower.embed.weight"] = np.ones((3, 5), np.float32)
+    return llama
+
+
+def test_the_language_model_of_a_model_with_pictures(llama, llava, tmp_path, capsys):
+    """The file is that of the language model by itself; a line says that pictures are left out."""
+    assert convert.main([str(llava.write()), "-o", str(llava.output)]) == 0
+    assert "pictures are left out" in capsys.readouterr().err
+    given = llava.output.read_bytes()
+    llava.config = {**llava.config["text_config"], "architectures": ["LlamaForCausalLM"]}
+    llava.arrays = {
+        name.removeprefix("language_model."): value
+        for name, value in llava.arrays.items()
+        if not name.startswith("vision_tower.")
+    }
+    assert llava.run() == 0 and llava.output.read_bytes() == given
+
+
+@pytest.mark.parametrize(
+    "table, more, what",
+    [
+        ("", {"hidden_size": 7}, "hidden_size: not known for LlavaForConditionalGeneration"),
+        ("", {"architectures": ["LlavaModel"]}, "architectures: ['LlavaModel'] is not built"),
+        ("", {"text_config": None}, "text_config: missing"),
+        ("", {"text_config": 3}, "text_config: 3, expected a table"),
+        ("text_config", {"new": 1}, "text_config.new: not known"),
+        ("text_config", {"hidden_size": "a"}, "text_config.hidden_size: 'a'"),
+        ("text_config", {"model_type": "mamba"}, "text_config.model_type: 'mamba' is not built"),
+        ("text_config", {"model_type": ["llama"]}, "text_config.model_type: ['llama'] is not"),
+        (
+            "text_config",
+            {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "new": 1}},
+            "text_config.rope_scaling: ",
+        ),
+    ],
+)
+def test_a_fault_of_a_model_with_pictures(llava, capsys, table, more, what):
+    (llava.config[table] if table else llava.config).update(more)
+    assert what in llava.refused(capsys)
+
+
+@pytest.mark.parametrize("name", ["audio_tower.weight", "language_model.model.more.weight"])
+def test_a_tensor_of_a_model_with_pictures_that_is_not_listed(llava, capsys, name):
+    llava.arrays[name] = np.ones(3, np.float32)
+    assert "has no use in this model" in llava.refused(capsys)
+
+
 @pytest.mark.parametrize(
     "more, what",
     [
@@ -452,7 +511,8 @@ def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
             {"model_type": "deepseek_v2", "kv_lora_rank": 512, "n_routed_experts": 64},
             "a mixture of experts",
         ),
-        ({"model_type": "llava", "vision_config": {}}, "pictures"),
+        ({"model_type": "kosmos-2", "vision_config": {}}, "pictures"),
+        ({"model_type": "paligemma"}, "in both directions"),
         ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),
         ({"model_type": "whatever"}, "'whatever' is not built"),
         ({"num_local_experts": 4}, "a mixture of experts"),

@@ -53,6 +53,7 @@ _TEXTS = {
     "classifier_pooling": ("cls", "mean"),
     "norm_type": ("layer_norm", "rms_norm", "low_precision_layernorm"),
 }
+_OF_PICTURES = ("hidden_size",)  # sizes that other parts have too
 _LIST_KINDS = ("full_attention", "sliding_attention")
 
 
@@ -162,9 +163,14 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     rng = random.Random(f"{family} {number_}")
     model, base = rng.choice(bases)
     config = copy.deepcopy(base)
+    whole = getattr(transformers, model).config_class
+    if "text_config" in config:  # of a model with pictures: of its language model
+        text = config["text_config"]
+        kind = CONFIG_MAPPING[text["model_type"]] if "model_type" in text else None
+        kind = kind or type(whole(**copy.deepcopy(config)).text_config)
+        return model, config, changed_keys(rng, text, kind().to_dict(), _OF_PICTURES)
     if "encoder" not in config:
-        kind = getattr(transformers, model).config_class
-        return model, config, changed_keys(rng, config, kind().to_dict())
+        return model, config, changed_keys(rng, config, whole().to_dict())
     changed = []  # of a model of two models: of one of them, or of both
     for half in rng.choice((["encoder"], ["decoder"], ["encoder", "decoder"])):
         kind = CONFIG_MAPPING[config[half]["model_type"]]
@@ -172,11 +178,18 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     return model, config, changed
 
 
-def changed_keys(rng: random.Random, config: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
-    """Changes a configuration; the keys."""
+def changed_keys(
+    rng: random.Random,
+    config: dict[str, Any],
+    defaults: dict[str, Any],
+    fixed: tuple[str, ...] = (),
+) -> list[str]:
+    """Changes a configuration but for what is fixed; the keys."""
     changed = []
     if rng.random() < 0.6:
-        changed += sizes(rng, config)
+        kept = {name: config[name] for name in fixed if name in config}
+        changed += [name for name in sizes(rng, config) if name not in kept]
+        config |= kept
     shared = transformers.PretrainedConfig().to_dict()
     own = sorted(key for key in defaults if key not in shared and key not in _NOT_DRAWN)
     own += [key for key in _ALSO if key in defaults]

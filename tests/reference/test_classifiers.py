@@ -51,6 +51,7 @@ _OPT = {
     "do_layer_norm_before": False,
 }
 _BLOOM = {"vocab_size": VOCABULARY, "hidden_size": 24, "n_layer": 2, "n_head": 3}
+_GEMMA3 = {**_SIZES, "head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 9}
 _NO_GROUPS = {k: v for k, v in _SIZES.items() if k != "num_key_value_heads"}
 SEQUENCE, TOKENS = "ForSequenceClassification", "ForTokenClassification"
 # The class and its configuration; PAD None: the configuration has no padding.
@@ -62,6 +63,12 @@ CASES = {
     "Mistral": (SEQUENCE, {**_SIZES, "sliding_window": 5, "num_labels": 4}, PAD),
     "Gemma": (SEQUENCE, {**_SIZES, "head_dim": 8}, PAD),
     "Gemma2": (SEQUENCE, {**_SIZES, "head_dim": 8, "query_pre_attn_scalar": 8}, PAD),
+    "Gemma3Text": (SEQUENCE, {**_GEMMA3, "num_labels": 4}, PAD),
+    "Gemma3, its language model": (
+        SEQUENCE,
+        {"text_config": {**_GEMMA3, "pad_token_id": PAD}, "vision_config": decoders._VISION},
+        PAD,
+    ),
     "Phi3": (SEQUENCE, _SIZES, PAD),
     "GPTNeoX": (SEQUENCE, {**_NO_GROUPS, "rotary_pct": 0.7}, PAD),
     "GPT2": (SEQUENCE, _GPT2, PAD),
@@ -167,10 +174,10 @@ def test_padding_behind_a_text_is_not_looked_at(classifier, phasor):
 
 
 def class_of(case: decoders.Case) -> str | None:
-    """The case's class with classes, where transformers has one. Gemma 3's without a part for
-    pictures has another name, which is refused."""
+    """The case's class with classes, where transformers has one."""
     start = case.model.removesuffix("ForCausalLM").removesuffix("LMHeadModel")
-    ends = (SEQUENCE, TOKENS) if start != "Gemma3" else ()
+    start += "Text" * (start == "Gemma3")  # whose other class has a part for pictures
+    ends = (SEQUENCE, TOKENS)
     return next((start + end for end in ends if hasattr(transformers, start + end)), None)
 
 
@@ -196,7 +203,7 @@ def test_every_decoder(case, tmp_path):
 
 def test_how_many_families_have_classes():
     families = {case.model for case in EVERY}
-    assert len(families) >= 33 and {"MptForCausalLM", "OpenAIGPTLMHeadModel"} <= families
+    assert len(families) >= 34 and {"MptForCausalLM", "OpenAIGPTLMHeadModel"} <= families
 
 
 @pytest.mark.parametrize("seed", range(20))

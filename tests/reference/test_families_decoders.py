@@ -45,7 +45,7 @@ torch.set_num_threads(1)  # models of this size only wait for a second one
 
 
 # Of these transformers gives the last layer before the final norm, of others behind it.
-NOT_NORMED = {"BioGptForCausalLM"}
+NOT_NORMED = {"BioGptForCausalLM", "Qwen3VLForConditionalGeneration"}
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,161 @@ _LONGROPE = {
     }
 }
 _QK = {"qk_layernorm": True}
+
+_VISION = {
+    **{"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1},
+    **{"num_attention_heads": 2, "image_size": 8, "patch_size": 4},
+}
+_IDS = {"image_token_id": 5, "video_token_id": 6, "vision_start_token_id": 7}
+_IDS |= {"vision_end_token_id": 8}
+_QWEN_VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 42, "num_heads": 2, "patch_size": 4}
+_QWEN3_VISION = {**_QWEN_VISION, "hidden_size": 16, "out_hidden_size": 42, "intermediate_size": 20}
+_QWEN3_VISION |= {"deepstack_visual_indexes": [0], "num_position_embeddings": 16}
+_MROPE = {"rope_type": "default", "mrope_section": [1, 2, 2]}
+
+
+def _pictured(
+    model: str, what: str, text: dict, vision: dict = _VISION, **more: Any
+) -> Case:
+    """A model with pictures; text: its language model's configuration."""
+    return Case(model, what, {"text_config": text, "vision_config": vision, **more})
+
+
+# Of models with pictures the language model is converted.
+_PICTURED = [
+    _pictured(
+        "Gemma3ForConditionalGeneration",
+        "",
+        {**_LLAMA, "sliding_window": 9, "query_pre_attn_scalar": 24, "num_hidden_layers": 7},
+        image_token_index=5,
+    ),
+    _pictured(
+        "Gemma3ForConditionalGeneration",
+        "linear scaling of the layers that see everything, a window of 5",
+        {
+            **{**_LLAMA, "sliding_window": 5, "num_key_value_heads": 3},
+            "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+            "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        },
+        image_token_index=5,
+    ),
+    _pictured(
+        "Mistral3ForConditionalGeneration",
+        "",
+        {**_LLAMA, "model_type": "mistral", "sliding_window": None},
+        {**_VISION, "model_type": "pixtral", "head_dim": 8},
+    ),
+    _pictured(
+        "Mistral3ForConditionalGeneration",
+        "a window, tied",
+        {**_PLAIN, "model_type": "mistral", "sliding_window": 7, "tie_word_embeddings": True},
+        {**_VISION, "model_type": "pixtral", "head_dim": 8},
+    ),
+    _pictured(
+        "LlavaForConditionalGeneration",
+        "a Llama",
+        {**_LLAMA, "model_type": "llama"},
+        {**_VISION, "model_type": "clip_vision_model"},
+        image_token_index=5,
+    ),
+    _pictured(
+        "LlavaForConditionalGeneration",
+        "a Qwen2, tied",
+        {**_PLAIN, "model_type": "qwen2", "tie_word_embeddings": True},
+        {**_VISION, "model_type": "clip_vision_model"},
+        image_token_index=5,
+        tie_word_embeddings=True,
+    ),
+    _pictured(
+        "InternVLForConditionalGeneration",
+        "a Qwen2",
+        {**_PLAIN, "model_type": "qwen2"},
+        {**_VISION, "image_size": [8, 8], "patch_size": [4, 4]},
+        image_token_id=5,
+    ),
+    _pictured(
+        "InternVLForConditionalGeneration",
+        "a Qwen3, tied",
+        {**_LLAMA, "model_type": "qwen3", "tie_word_embeddings": True},
+        {**_VISION, "image_size": [8, 8], "patch_size": [4, 4]},
+        image_token_id=5,
+    ),
+    _pictured(
+        "Qwen2VLForConditionalGeneration",
+        "",
+        {**_LLAMA, "hidden_size": 60, "rope_scaling": _MROPE},
+        {**_QWEN_VISION, "hidden_size": 60},
+        **_IDS,
+    ),
+    _pictured(
+        "Qwen2VLForConditionalGeneration",
+        "tied, windows from layer 1 on",
+        {
+            **{**_PLAIN, "use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1},
+            **{"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}},
+            "tie_word_embeddings": True,
+        },
+        {**_QWEN_VISION, "hidden_size": 48},
+        tie_word_embeddings=True,
+        **_IDS,
+    ),
+    _pictured(
+        "Qwen2_5_VLForConditionalGeneration",
+        "",
+        {**_LLAMA, "hidden_size": 60, "rope_scaling": _MROPE},
+        {**_QWEN3_VISION, "out_hidden_size": 60, "fullatt_block_indexes": [0]},
+        **_IDS,
+    ),
+    _pictured(
+        "Qwen2_5_VLForConditionalGeneration",
+        "tied, YaRN",
+        {
+            **_PLAIN,
+            "rope_scaling": {
+                **{"rope_type": "yarn", "factor": 4.0, "mrope_section": [1, 1, 2]},
+                "original_max_position_embeddings": 24,
+            },
+            "tie_word_embeddings": True,
+            "max_position_embeddings": LONGEST,
+        },
+        {**_QWEN3_VISION, "out_hidden_size": 48, "fullatt_block_indexes": [0]},
+        tie_word_embeddings=True,
+        **_IDS,
+    ),
+    _pictured(
+        "Qwen3VLForConditionalGeneration",
+        "",
+        {**_LLAMA, "rope_scaling": {**_MROPE, "mrope_interleaved": True}},
+        _QWEN3_VISION,
+        **_IDS,
+    ),
+    _pictured(
+        "Qwen3VLForConditionalGeneration",
+        "tied, biases",
+        {
+            **{**_PLAIN, "head_dim": 14, "attention_bias": True, "tie_word_embeddings": True},
+            "rope_scaling": {**_MROPE, "mrope_section": [3, 2, 2]},
+        },
+        {**_QWEN3_VISION, "out_hidden_size": 48},
+        tie_word_embeddings=True,
+        **_IDS,
+    ),
+    *(
+        _pictured(f"{model}ForConditionalGeneration", what, text, image_token_id=5, **more)
+        for model in ("Idefics3", "SmolVLM")
+        for what, text, more in (
+            ("", {**_LLAMA, "model_type": "llama"}, {}),
+            (
+                "tied, biases",
+                {
+                    **{**_PLAIN, "model_type": "llama", "attention_bias": True},
+                    "tie_word_embeddings": True,
+                },
+                {"tie_word_embeddings": True},
+            ),
+        )
+    ),
+]
 
 CASES = [
     Case("LlamaForCausalLM", "", _LLAMA),
@@ -490,6 +645,7 @@ CASES = [
             "tie_word_embeddings": False,
         },
     ),
+    *_PICTURED,
     Case("OpenAIGPTLMHeadModel", "", _GPT),
     Case("OpenAIGPTLMHeadModel", "SiLU", {**_GPT, "afn": "swish", "n_layer": 2}),
 ]

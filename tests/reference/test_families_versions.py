@@ -56,6 +56,8 @@ CHANGED = {
     "Olmo3ForCausalLM",
     "PersimmonForCausalLM",
     "PersimmonForCausalLM, no norms of q and k, whole heads rotated, GELU",
+    "Qwen3VLForConditionalGeneration",
+    "Qwen3VLForConditionalGeneration, tied, biases",
     "BertForMaskedLM, own output matrix, ReLU",
     "RobertaForMaskedLM, own output matrix",
 }
@@ -340,6 +342,15 @@ HEADS = [
     for name, config in families.items()
     for end in ends
 ]
+_GEMMA3 = {**_GROUPED, "head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 9}
+HEADS += [
+    Case("Gemma3TextForSequenceClassification", "Gemma3TextForSequenceClassification", _GEMMA3),
+    Case(
+        "Gemma3ForSequenceClassification",
+        "Gemma3ForSequenceClassification",
+        {"text_config": _GEMMA3, "vision_config": decoders._VISION, "num_labels": 3},
+    ),
+]
 
 
 class Saved(NamedTuple):
@@ -386,7 +397,7 @@ def saved(request, tmp_path_factory) -> Saved:
         older = Saved.of(folders.older, case.name)
         older.mkdir(parents=True)
         kind = getattr(transformers, case.model)
-        if case.model.endswith(("CausalLM", "LMHeadModel")):
+        if case.model.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")):
             decoders.randomized(kind, case.config, len(case.name)).save_pretrained(older)
         else:
             encoders.Torch(encoders.Case(case.model, "", case.config), older)

@@ -255,7 +255,7 @@ WRONG = [
     _row(
         "a model with pictures",
         "model",
-        _directory({"model_type": "llava", "vision_config": {"image_size": 336}}),
+        _directory({"model_type": "paligemma", "vision_config": {"image_size": 336}}),
     ),
     _row(
         "a picture encoder",

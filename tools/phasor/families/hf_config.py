@@ -245,6 +245,7 @@ class Config(Fields):
 
 # What a layer's attention sees, as layer_types and rope_parameters call it.
 FULL, SLIDING = "full_attention", "sliding_attention"
+_OLDER = "rope_scaling."  # how the names in that table begin
 
 
 def layer_types(config: Config, count: int, made: Iterable[str]) -> list[str]:
@@ -277,7 +278,7 @@ def rope_table(config: Config, layer_type: str = "", scaled: bool = True) -> Con
             )
         newer = by_type[layer_type]
     if newer is None or not newer.values:
-        nothing = Config(config.path, {}, prefix="rope_scaling.")
+        nothing = Config(config.path, {}, prefix=config.prefix + _OLDER)
         return older if older is not None and scaled else nothing
     said = {
         ("rope_type" if name == "type" else name): value
@@ -293,7 +294,7 @@ def rope_table(config: Config, layer_type: str = "", scaled: bool = True) -> Con
 def rope_value(config: Config, table: Config, name: str, beside: str) -> float:
     """rope_theta or partial_rotary_factor: of a table of transformers 5, or as the field `beside`
     of the configuration, or else its default. Both at once must be the same."""
-    if table.prefix.startswith("rope_scaling") or table.get(name) is None:
+    if table.prefix.endswith(_OLDER) or table.get(name) is None:
         return config.number(beside)
     value, other = table.number(name), config.values.get(beside)
     config.asked.add(beside)

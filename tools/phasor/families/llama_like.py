@@ -86,14 +86,20 @@ def llama(d: Decoder) -> None:
 
 
 def llama_like(
-    kind: str, name: str, adapt: Callable[[Decoder], None], names=None, defaults=None, **more: Any
+    kind: str,
+    name: str | tuple[str, ...],
+    adapt: Callable[[Decoder], None],
+    names=None,
+    defaults=None,
+    **more: Any,
 ) -> Family:
-    """A family of this model_type and class with Llama's names and sizes, but for its own."""
+    """A family of this model_type and class (or several) with Llama's names and sizes, but for its
+    own."""
     own = {"gated": True, "unused": BUFFERS, **more, "harmless": DROPPED + more.get("harmless", ())}
     return Family(
         D.DECODER,
         (kind,),
-        (name,),
+        (name,) if isinstance(name, str) else name,
         "model.",
         names or llama_names(),
         {**SIZES, **(defaults or {})},

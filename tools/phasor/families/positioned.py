@@ -88,7 +88,7 @@ class Positioned(Stack):
     def _scaled(self, table: Config, width: int, theta: float, layer_type: str) -> Rotary:
         """The frequencies with the scaling of a table, whose every key counts."""
         c = self.config
-        newer = table.prefix.startswith("rope_parameters")
+        newer = _within(c, table).startswith("rope_parameters")
         own = {"rope_theta", "partial_rotary_factor"} if newer else set()
         own |= self.beside_scaling
         scaling = {name: value for name, value in table.values.items() if name not in own}
@@ -101,7 +101,7 @@ class Positioned(Stack):
         except PhasorError as error:
             if str(error).startswith("rope_scaling"):
                 raise c.error(
-                    table.prefix.rstrip("."), str(error).removeprefix("rope_scaling: ")
+                    _within(c, table).rstrip("."), str(error).removeprefix("rope_scaling: ")
                 ) from error
             raise
 
@@ -132,7 +132,7 @@ class Positioned(Stack):
             counts = kind == "longrope" and scaling.get("attention_factor") is None
             if counts and None not in (factor, beside) and factor != self.positions / beside:
                 raise c.error(
-                    table.prefix + "factor",
+                    _within(c, table) + "factor",
                     f"is not max_position_embeddings / {name}, which transformers before {NEWER}"
                     " takes for it",
                 )
@@ -153,7 +153,7 @@ class Positioned(Stack):
         if width < 2 or width % 2 or width > self.kind["head_width"]:
             within = "partial_rotary_factor" in table.values and name not in self.config.values
             raise self.config.error(
-                f"{table.prefix}partial_rotary_factor" if within else name,
+                f"{_within(self.config, table)}partial_rotary_factor" if within else name,
                 f"{factor:g} of {self.kind['head_width']} values of a head are not built",
             )
         return width
@@ -171,3 +171,8 @@ class Positioned(Stack):
         """What a kind has that sees a window: itself and the keys before it, as many as the field
         says."""
         return {} if self.config.get(name) is None else {"window": self.config.whole(name)}
+
+
+def _within(config: Config, table: Config) -> str:
+    """How the names of a configuration's table begin in it."""
+    return table.prefix.removeprefix(config.prefix)

@@ -116,7 +116,7 @@ VAULTGEMMA = llama_like(
 )
 GEMMA3 = llama_like(
     "gemma3_text",
-    "Gemma3ForCausalLM",
+    ("Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"),
     _gemma3,
     _GEMMA_NAMES,
     settings(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -25,6 +26,7 @@ from phasor.families import (
     encoders,
     generation,
     joined,
+    pictures,
 )
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
@@ -109,12 +111,23 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
     where = folder / "config.json"
     values = read_json(where)
     unpack = packed.unpacking(where, values)
+    part = pictures.text_part(where, values)
 
+    @cache
     def opened(folder: Path) -> Checkpoint:
-        return unpack(_opened(folder))
+        checkpoint = unpack(_opened(folder))
+        return part.within(checkpoint) if part else checkpoint
 
     side_files.read(folder / "preprocessor_config.json")
-    source = _read(path, values, modules, opened, changes)
+    if part and (modules or changes.lora is not None):
+        raise PhasorError(f"{path}: modules.json and --lora are not built for a model with pictures")
+    if part:
+        part.part_ends(opened(folder))
+    config = Config(where, part.values, prefix=part.prefix) if part else Config(where, values)
+    source = _read(path, config, modules, opened, changes)
+    if part:
+        source.model.notes.append(part.note)
+        source.model.ignore |= part.ignore
     if changes.lora is not None:
         source.model.notes.append(f"the adapter {changes.lora} is added to the weights")
     source.model.notes += unpack.notes
@@ -132,13 +145,13 @@ def _opened(folder: Path) -> Checkpoint:
 
 def _read(
     path: Path,
-    values: dict[str, Any],
+    given: Config,
     modules: sentence.Modules | None,
     unpacked: Opener,
     changes: Changes,
 ) -> Directory:
     folder = modules.folder if modules else path
-    where = folder / "config.json"
+    where, values = given.path, given.values
     if modules is None and joined.is_alone(values):
         if changes != Changes():
             flags = "--rank-template, --rope-context, --lora"
@@ -150,7 +163,7 @@ def _read(
     def opened(folder: Path) -> Checkpoint:
         return within_model(unpacked(folder), family.trunk)
 
-    config = Config(where, values, family.defaults, family.newer)
+    config = Config(where, values, family.defaults, family.newer, given.prefix)
     if modules and family.stack == D.ENCODER_DECODER:
         raise PhasorError(
             f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not built;"
