@@ -342,12 +342,15 @@ def test_prompts(bert):
     [
         (
             {"model_type": "gpt99"},
-            "model_type: 'gpt99' is not built, the nearest is gptj; there are albert, apertus",
+            "model_type: 'gpt99' is not built, the nearest is gptj; docs/",
         ),
-        ({"model_type": "longt5"}, "'longt5' is not built, the nearest is t5; there are albert"),
-        ({"model_type": "nllb-moe"}, "'nllb-moe' is not built, the nearest is m2m_100; there are"),
-        ({"model_type": "mvp"}, "'mvp' is not built, the nearest is bart; there are albert"),
-        ({"model_type": "zzz"}, "model_type: 'zzz' is not built; there are albert"),
+        (
+            {"model_type": "longt5"},
+            "'longt5' is not built, the nearest is t5; docs/reference/families.md has what is",
+        ),
+        ({"model_type": "nllb-moe"}, "'nllb-moe' is not built, the nearest is m2m_100; docs/"),
+        ({"model_type": "mvp"}, "'mvp' is not built, the nearest is bart; docs/"),
+        ({"model_type": "zzz"}, "model_type: 'zzz' is not built; docs/"),
         ({"model_type": None}, "model_type: is missing"),
         (
             {"architectures": ["BertLMHeadModel"]},

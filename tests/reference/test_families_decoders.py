@@ -174,9 +174,7 @@ _QWEN3_VISION |= {"deepstack_visual_indexes": [0], "num_position_embeddings": 16
 _MROPE = {"rope_type": "default", "mrope_section": [1, 2, 2]}
 
 
-def _pictured(
-    model: str, what: str, text: dict, vision: dict = _VISION, **more: Any
-) -> Case:
+def _pictured(model: str, what: str, text: dict, vision: dict = _VISION, **more: Any) -> Case:
     """A model with pictures; text: its language model's configuration."""
     return Case(model, what, {"text_config": text, "vision_config": vision, **more})
 

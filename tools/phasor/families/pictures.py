@@ -164,6 +164,8 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     family = next((f for f in decoders.FAMILIES if kind in f.types), None)
     if family is None:
         raise whole.error(f"{_TEXT}.model_type", f"{shown(kind)} is not built")
+    for name in _IDS:  # transformers 4 leaves those out of a table that are the defaults
+        text.setdefault(name, family.defaults.get(name))
     text["architectures"] = [_class(classes[0], family.classes)]
     note = f"{classes[0]}: the file has its language model; pictures are left out"
     return Part(text, f"{_TEXT}." if inside else "", of, note)
@@ -172,12 +174,12 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
 def _class(name: str, classes: tuple[str, ...]) -> str:
     """The decoder's class that is like one with pictures: it gives logits, or what the end of its
     name says."""
-    return next((c for c in classes[1:] if name.endswith("For" + c.rpartition("For")[2])), classes[0])
+    return next(
+        (c for c in classes[1:] if name.endswith("For" + c.rpartition("For")[2])), classes[0]
+    )
 
 
-def _inherit(
-    whole: Config, of: Pictured, text: dict[str, Any], names: tuple[str, ...]
-) -> None:
+def _inherit(whole: Config, of: Pictured, text: dict[str, Any], names: tuple[str, ...]) -> None:
     """What of the language model stands beside its configuration. Whose tie_word_embeddings counts
     is another's from transformers 5 on."""
     text["transformers_version"] = whole.values.get("transformers_version")

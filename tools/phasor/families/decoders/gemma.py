@@ -126,6 +126,9 @@ GEMMA3 = llama_like(
         rope_theta               1000000.0
         rope_local_base_freq     10000.0
         _sliding_window_pattern  6
+        bos_token_id             2
+        eos_token_id             1
+        pad_token_id             0
         """,
         _GEMMA2,
     ),

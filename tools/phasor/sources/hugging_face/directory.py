@@ -46,7 +46,7 @@ FAMILIES = (
     *(family for family in encoders.FAMILIES if not family.half),
     *(*decoders.FAMILIES, *encoder_decoders.FAMILIES, joined.FAMILY),
 )
-_SHOWN = 24  # families in a message
+_LISTED = "docs/reference/families.md has what is"
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.
 _KIN = {
@@ -120,7 +120,9 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
 
     side_files.read(folder / "preprocessor_config.json")
     if part and (modules or changes.lora is not None):
-        raise PhasorError(f"{path}: modules.json and --lora are not built for a model with pictures")
+        raise PhasorError(
+            f"{path}: modules.json and --lora are not built for a model with pictures"
+        )
     if part:
         part.part_ends(opened(folder))
     config = Config(where, part.values, prefix=part.prefix) if part else Config(where, values)
@@ -340,16 +342,14 @@ def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family
 def _not_built(kind: Any, families: Sequence[Any]) -> str:
     """That a model type is none of these, and the nearest of them by their names."""
     types = sorted({name for family in families for name in family.types})
-    first, more = ", ".join(types[:_SHOWN]), len(types) - _SHOWN
-    listed = f"{first} and {more} more (docs/reference/families.md)"
     if kind is None:
-        return f"is missing; there are {listed}"
+        return f"is missing; {_LISTED}"
     near = []
     if isinstance(kind, str) and len(kind) < _LONGEST_TYPE:
         near = [_KIN[kind]] if kind in _KIN else sorted((t for t in types if t in kind), key=len)
         near = near[-1:] or get_close_matches(kind, types, 1)
     nearest = f", the nearest is {near[0]}" if near else ""
-    return f"{shown(kind)} is not built{nearest}; there are {listed}"
+    return f"{shown(kind)} is not built{nearest}; {_LISTED}"
 
 
 def _head(config: Config, family: Family) -> Head:
