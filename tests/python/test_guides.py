@@ -1,0 +1,121 @@
+"""The guides of docs/guide are short, say what is on the page, and begin with an example; examples
+with an output print it; what a new reader looks for is two clicks from the README."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from make.links import FENCE, HEADING, LINK, slug
+from places import ROOT, program
+
+GUIDES = sorted((ROOT / "docs/guide").glob("*.md"))
+TASKS = "run convert own-model chat embeddings translate"
+TASKS += " c-and-cpp arm-boards microcontrollers trust"
+WORDS, FIRST_SCREEN, CELL, CLICKS = 1500, 40, 25, 2
+# Archaic and literal turns, which hide what a sentence says.
+TURNS = re.compile(
+    r"\b(of which|has not|have not got|goes on|go on|anew|may yet|so does|lies|is of|"
+    r"those that are|there are \w+ that|what \w+ is|where it lies)\b"
+)
+# `$ ` begins a command; what it prints follows, and … stands for anything.
+EXAMPLE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
+HEADER = (ROOT / "include/phasor.h").read_text(encoding="utf-8")
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", text(page))
+
+
+def examples(page: Path) -> list[tuple[str, str]]:
+    """(command, output) of the blocks that show both."""
+    blocks = [match[4] for match in FENCE.finditer(text(page)) if match[3] == ""]
+    return [example for block in blocks for example in EXAMPLE.findall(block)]
+
+
+EXAMPLES = [(page, *example) for page in GUIDES for example in examples(page)]
+
+
+def test_every_task_has_its_guide():
+    assert {page.stem for page in GUIDES} == set(TASKS.split())
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_is_short_and_begins_with_an_example(page):
+    whole = text(page)
+    assert len(whole.split()) <= WORDS
+    head = "\n".join(whole.splitlines()[:FIRST_SCREEN])
+    assert FENCE.search(head) or "\n```" in head
+    before = whole[: whole.index("\n## ")]
+    sections = [slug(name) for name in HEADING.findall(FENCE.sub("", whole))][1:]
+    assert [name[1:] for name in LINK.findall(before) if name[0] == "#"] == sections
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_is_in_plain_words(page):
+    plain = prose(page)
+    assert not TURNS.findall(plain)
+    rows = re.findall(r"^\|(.*)\|$", plain, re.M)
+    assert all(len(cell.split()) <= CELL for row in rows for cell in row.split(" | "))
+
+
+def test_there_are_examples_with_an_output():
+    assert len(EXAMPLES) >= 10
+
+
+@pytest.mark.parametrize(
+    ("page", "command", "output"),
+    EXAMPLES,
+    ids=[f"{example[0].stem}-{i}" for i, example in enumerate(EXAMPLES)],
+)
+def test_an_example_prints_what_the_page_says(page, command, output):
+    command = command.replace("build/phasor", str(program()))
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert re.fullmatch(re.escape(output).replace("…", ".*"), done.stdout), said
+
+
+def reached(start: Path, clicks: int) -> set[str]:
+    """The pages that links lead to, with so many clicks or fewer."""
+    pages, seen = {start}, {start}
+    for _ in range(clicks):
+        links = [(page, link) for page in pages for link in LINK.findall(prose(page))]
+        pages = {
+            Path(os.path.normpath(page.parent / link.partition("#")[0]))
+            for page, link in links
+            if "://" not in link and link[0] != "#"
+        }
+        pages = {page for page in pages - seen if page.suffix == ".md" and page.is_file()}
+        seen |= pages
+    return {page.relative_to(ROOT).as_posix() for page in seen}
+
+
+def test_first_steps_are_two_clicks_from_the_readme():
+    near = reached(ROOT / "README.md", CLICKS)
+    for page, said in {
+        "run": "build/phasor run",
+        "c-and-cpp": "examples/c/translate.c build/libphasor.a",
+        "convert": "tools/convert.py",
+        "arm-boards": "make cross TARGET=",
+    }.items():
+        assert f"docs/guide/{page}.md" in near
+        assert said in text(ROOT / f"docs/guide/{page}.md")
+
+
+def test_every_page_is_reached_from_the_readme():
+    pages = {page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert not pages - reached(ROOT / "README.md", 4)
+
+
+def test_the_page_of_the_c_interface_names_every_function():
+    functions = set(re.findall(r"^(?:\w+ )*\w+[ *]+(phasor_\w+)\(", HEADER, re.M))
+    named = set(re.findall(r"`(phasor_\w+)`", text(ROOT / "docs/reference/c-interface.md")))
+    assert len(functions) > 50
+    assert functions - named == set()
