@@ -10,8 +10,8 @@ namespace cli {
 namespace {
 
 struct AnswerOptions : EncoderOptions {
-  Number max_answer{"--max-answer N", "an answer has at most N tokens (15)", 1, kMost, 15};
-  Switch null_answer{"--null", "\"no answer\" is one too (SQuAD 2.0): an empty text"};
+  Number max_answer{"--max-answer N", "Longest answer, in tokens. Default: 15.", 1, kMost, 15};
+  Switch null_answer{"--null", "Allow \"no answer\" (SQuAD 2.0), printed as an empty text."};
   FlagGroups flags() {
     return {group("Input", truncate), output(max_answer, null_answer, top), memory()};
   }
@@ -113,9 +113,9 @@ int answer(const AnswerOptions& options) {
 }  // namespace
 
 const Command answer_command = command<AnswerOptions, answer>(
-    "answer", "MODEL QUESTION [TEXT...]", "the stretch of a text that answers a question",
-    "In each TEXT, or each line of standard input, the model marks where the answer begins and "
-    "ends: score, first character, the one behind the last, text; an empty line after each text.",
+    "answer", "MODEL QUESTION [TEXT...]", "find the answer to a question in a text",
+    "Searches each TEXT, or each line of standard input. Prints score, first character, end, and "
+    "text of each answer, and an empty line after each text.",
     "phasor answer reader.phasor \"Who sits on the mat?\" \"A cat sits on the mat.\"\n"
     "phasor answer reader.phasor \"Who sits on the mat?\" < lines.txt\n"
     "phasor answer reader.phasor --top 3 --null \"Who sits on the mat?\" < lines.txt",

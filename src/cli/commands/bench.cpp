@@ -13,9 +13,9 @@ namespace cli {
 namespace {
 
 struct BenchOptions : CommandLine, OpenOptions, MemoryOptions {
-  Number n{"-n N", "at most N new tokens (32)"};
-  Number length{"--length N", "tokens of the prompt (32)"};
-  Number reps{"--reps N", "repetitions, of which the median counts (5)", 1, 10000, 5};
+  Number n{"-n N", "Generate N new tokens. Default: 32."};
+  Number length{"--length N", "Prompt length in tokens. Default: 32."};
+  Number reps{"--reps N", "Repeat N times and print the median. Default: 5.", 1, 10000, 5};
   FlagGroups flags() {
     return {group("What is measured", ids, source, length, n, beam, reps),
             group("Output", json, quiet),
@@ -439,11 +439,9 @@ int bench(const BenchOptions& o) {
 }  // namespace
 
 const Command bench_command = command<BenchOptions, bench>(
-    "bench", "MODEL",
-    "encoder, prefill and decode: tokens/s, their share of what this machine can do, memory, "
-    "start-up",
-    "Measures this machine's read bandwidth and peak arithmetic itself; asks the system to forget "
-    "the file's pages, for a cold start.",
+    "bench", "MODEL", "measure speed (encoder, prefill, decode), memory and start-up time",
+    "Also measures the read bandwidth and peak arithmetic of this machine, and prints the share "
+    "that the model reaches. For a cold start, asks the system to drop the file from its cache.",
     "phasor bench model.phasor\n"
     "phasor bench model.phasor --threads 4 --length 128 -n 64\n"
     "phasor bench model.phasor --json");

@@ -11,10 +11,10 @@ namespace cli {
 namespace {
 
 struct ChatOptions : CommandLine, OpenOptions, MemoryOptions, SamplingOptions {
-  Word system{"--system TEXT", "a system message that stands before the conversation"};
-  Switch greedy{"--greedy", "the best token each time, whatever the file recommends"};
-  Switch print_prompt{"--print-prompt",
-                      "the text that the template makes of the conversation, on standard error"};
+  Word system{"--system TEXT", "System message before the conversation."};
+  Switch greedy{"--greedy",
+                "Always take the most probable token, even if the file recommends sampling."};
+  Switch print_prompt{"--print-prompt", "Print the formatted conversation on standard error."};
   FlagGroups flags() {
     return {group("Conversation", system, greedy, print_prompt), group("Output", n, json, quiet),
             choosing(), group("Memory and speed", context, threads, isa, load, check)};
@@ -275,11 +275,11 @@ const char* unfit(const phasor_model* model) {
 }  // namespace
 
 const Command chat_command = command<ChatOptions, run_as<Chat>>(
-    "chat", "MODEL", "a conversation, with the model's own template",
-    "Each line of standard input is a message, each answer ends with an empty line. Tokens are "
-    "chosen as the file recommends, and greedily where it says nothing. /reset forgets the "
-    "conversation, /quit ends. A full context loses its oldest messages, but not the system "
-    "message.",
+    "chat", "MODEL", "chat with a model, using its own template",
+    "Each line of standard input is a message. Each answer ends with an empty line. Phasor samples "
+    "as the file recommends; if it recommends nothing, it takes the best token. /reset starts a "
+    "new conversation, /quit ends the program. When the context is full, the oldest messages are "
+    "dropped, but not the system message.",
     "phasor chat language.phasor\n"
     "phasor chat language.phasor --system \"Answer in one sentence.\" -n 200\n"
     "phasor chat language.phasor --greedy --json < messages.txt",

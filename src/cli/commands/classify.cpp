@@ -7,12 +7,13 @@ namespace {
 
 struct ClassifyOptions : EncoderOptions {
   Word labels{"--labels TEXTS",
-              "classes of your own, a,b,c: does the text entail a sentence with each (for a model "
-              "of inference)"};
+              "Zero-shot classification with your own labels, as a,b,c. Needs a natural language "
+              "inference model."};
   Word hypothesis{"--template TEXT",
-                  "with --labels: that sentence, {} for the label (\"This example is {}.\")",
+                  "Needs --labels. Sentence to test for each label, with {} for the label. "
+                  "Default: \"This example is {}.\"",
                   "This example is {}."};
-  Switch multi_label{"--multi-label", "with --labels: a score for each label by itself"};
+  Switch multi_label{"--multi-label", "Needs --labels. Score each label independently."};
   FlagGroups flags() {
     return {group("Input", ids, segments, pair, truncate, embeddings),
             group("Classes of your own", labels, hypothesis, multi_label), output(top),
@@ -195,9 +196,9 @@ const char* unfit(const phasor_model* model) {
 }  // namespace
 
 const Command classify_command = command<ClassifyOptions, classify>(
-    "classify", "MODEL [TEXT...]", "labels with scores",
-    "A line for each text: label and score, best first. A model that labels tokens gives a line "
-    "for each token, and an empty one after each text.",
+    "classify", "MODEL [TEXT...]", "classify texts: labels with scores",
+    "Prints one line for each text: labels and scores, best first. A model that labels tokens "
+    "prints one line for each token, and an empty line after each text.",
     "phasor classify classifier.phasor \"What a good film.\"\n"
     "phasor classify classifier.phasor --top 1 < lines.txt\n"
     "phasor classify inference.phasor --labels \"sport, art\" \"The match ended two to one.\"",

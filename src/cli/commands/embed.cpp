@@ -11,14 +11,17 @@ namespace cli {
 namespace {
 
 struct EmbedOptions : EncoderOptions {
-  Choice pooling{"--pooling mean|first|last", "of the vectors (as the file says)"};
-  Switch normalize{"--normalize", "vectors of length 1 (as the file says)"};
-  Switch no_normalize{"--no-normalize", "vectors as they are"};
-  Number dim{"--dim N", "only the first N values (Matryoshka), then normalized", 1, 65536};
-  Switch sparse{
-      "--sparse",
-      "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"};
-  OutputFile npy{"--npy FILE.npy", "the vectors as one array, (texts, values), in place of text"};
+  Choice pooling{"--pooling mean|first|last",
+                 "How to pool the hidden states. Default: as the file says."};
+  Switch normalize{"--normalize", "Scale vectors to length 1. Default: as the file says."};
+  Switch no_normalize{"--no-normalize", "Do not scale vectors."};
+  Number dim{"--dim N", "Keep only the first N values (Matryoshka embeddings), then normalize.", 1,
+             65536};
+  Switch sparse{"--sparse",
+                "SPLADE: print weights of vocabulary tokens instead of a vector. Needs a masked "
+                "language model."};
+  OutputFile npy{"--npy FILE.npy",
+                 "Write the vectors to one array (texts, values) instead of printing them."};
   FlagGroups flags() {
     return {group("Input", ids, segments, pair, truncate, prompt, prompt_text, embeddings),
             output(pooling, normalize, no_normalize, dim, sparse, top, npy),
@@ -122,8 +125,9 @@ class Embed final : public Encoder {
 }  // namespace
 
 const Command embed_command = command<EmbedOptions, run_as<Embed>>(
-    "embed", "MODEL [TEXT...]", "encoder: one vector a line",
-    "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.",
+    "embed", "MODEL [TEXT...]", "convert texts to vectors, one per line",
+    "Prints the pooled vector of each TEXT, or of each line of standard input, with spaces between "
+    "values.",
     "phasor embed encoder.phasor \"A cat sits on the mat.\"\n"
     "phasor embed encoder.phasor --pooling mean --normalize < lines.txt\n"
     "phasor embed encoder.phasor --npy vectors.npy < lines.txt",

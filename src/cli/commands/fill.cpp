@@ -6,7 +6,7 @@ namespace cli {
 namespace {
 
 struct FillOptions : EncoderOptions {
-  Number mask{"--mask ID", "the mask's id (as the file says)", 0, kMost};
+  Number mask{"--mask ID", "Id of the mask token. Default: as the file says.", 0, kMost};
   FlagGroups flags() {
     return {group("Input", ids, segments, pair, truncate, mask), output(top),
             group("Arrays for NumPy", logits, hidden, attention), memory()};
@@ -58,9 +58,9 @@ const char* unfit(const phasor_model* model) {
 }  // namespace
 
 const Command fill_command = command<FillOptions, run_as<Fill>>(
-    "fill", "MODEL [TEXT...]", "masked language model: the best tokens for each mask",
-    "For each mask in the text: place, id, piece, probability, a line each, best first; an empty "
-    "line after each text.",
+    "fill", "MODEL [TEXT...]", "predict the masked tokens of a text",
+    "Prints the best tokens for each mask: position, id, piece and probability, one per line. An "
+    "empty line follows each text.",
     "phasor fill masked.phasor \"A cat sits on the [MASK].\"\n"
     "phasor fill masked.phasor --top 1 < lines.txt\n"
     "phasor fill masked.phasor --json \"The [MASK] sits on the mat.\"",

@@ -14,17 +14,19 @@ namespace {
 
 struct InspectOptions : CommandLine, MemoryOptions {
   Number text_bytes{"--text-bytes N",
-                    "the longest text for the tokenizer; 0: none, ids only (4096)", 0, 1 << 28};
+                    "Longest text for the tokenizer, in bytes. 0: token ids only. Default: 4096.",
+                    0, 1 << 28};
   Choice tables{"--tables whole|rows",
-                "sinusoid and rotary rows: whole, computed once, or rows, as they are needed: less "
-                "memory, the same bits (whole)"};
+                "Sinusoid and rotary tables. whole: compute once. rows: compute when needed, with "
+                "less memory and the same bits. Default: whole."};
   Number ram{"--ram SIZE",
-             "does it fit a board's RAM: bytes, or 128K, or 1M; exit status 1 where it does not", 1,
-             0x1p40};
-  Number flash{"--flash SIZE", "does the file fit a board's flash", 1, 0x1p40};
+             "Check that the model fits this much RAM: bytes, or 128K, or 1M. Exit status 1 if it "
+             "does not.",
+             1, 0x1p40};
+  Number flash{"--flash SIZE", "Check that the file fits this much flash.", 1, 0x1p40};
   Choice emit{"--emit c|asm|h",
-              "on standard output: the file as a source for a linker, aligned to 64; h: these "
-              "limits and the sizes of the two blocks as a C header"};
+              "Print source code. c, asm: the file as data, aligned to 64. h: a C header with the "
+              "limits and the sizes of both memory blocks."};
   FlagGroups flags() {
     return {
         group("Output", json),
@@ -269,7 +271,7 @@ int inspect(const InspectOptions& o) {
 }  // namespace
 
 const Command inspect_command = command<InspectOptions, inspect>(
-    "inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "",
+    "inspect", "MODEL", "show a model's settings, tensors and memory", "",
     "phasor inspect model.phasor\n"
     "phasor inspect model.phasor --json\n"
     "phasor inspect model.phasor --context 64 --ram 512K --flash 1M");

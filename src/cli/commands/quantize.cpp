@@ -13,11 +13,11 @@ namespace cli {
 namespace {
 
 struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
-  Choice type{"--type " TYPE_CHOICES, "of the matrices"};
+  Choice type{"--type " TYPE_CHOICES, "Type of the matrices."};
   Choice output_type{"--output-type " TYPE_CHOICES,
-                     "of the embeddings and the output's matrix (as --type)"};
+                     "Type of the embeddings and the output matrix. Default: as --type."};
   InputFile moments{"--moments FILE.npy",
-                    "q8 and q4: how much each input counts (tools/moments.py)"};
+                    "q8 and q4: importance of each input, from tools/moments.py."};
   FlagGroups flags() {
     return {group("Types", type, output_type, moments), group("Output", json, quiet),
             group("Memory and speed", threads, isa)};
@@ -172,9 +172,9 @@ int quantize(const QuantizeOptions& o) {
 }  // namespace
 
 const Command quantize_command = command<QuantizeOptions, quantize>(
-    "quantize", "IN OUT --type TYPE", "another type of the same model",
-    "The bytes that the converter writes with that --type. What is quantized already becomes f32 "
-    "and nothing else. OUT is written whole or not at all.",
+    "quantize", "IN OUT --type TYPE", "convert a model to another weight type",
+    "Writes the same bytes as the converter with this --type. A model that is already quantized "
+    "converts only to f32. OUT is written whole or not at all.",
     "phasor quantize model.phasor small.phasor --type q8\n"
     "phasor quantize model.phasor small.phasor --type q4 --output-type q8\n"
     "phasor quantize model.phasor small.phasor --type q8 --moments moments.npy");

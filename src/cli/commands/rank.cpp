@@ -13,11 +13,11 @@ namespace {
 
 struct RankOptions : EncoderOptions {
   Switch late{"--late",
-              "by late interaction: the sum, over the query's vectors, of the best product with "
-              "one of the text's (ColBERT)"};
+              "Late interaction (ColBERT): for each query vector take the best dot product with a "
+              "text vector, and add them up."};
   Switch in_order{"--in-order",
-                  "each text as soon as it is scored, in the order of the input (else sorted, once "
-                  "the input ends)"};
+                  "Print each text as soon as it is scored, in input order. Default: sort when the "
+                  "input ends."};
   FlagGroups flags() { return {group("Input", truncate), output(late, in_order, top), memory()}; }
 };
 
@@ -192,9 +192,9 @@ int rank(const RankOptions& options) {
 }  // namespace
 
 const Command rank_command = command<RankOptions, rank>(
-    "rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
-    "The model scores the query with each TEXT, or each line of standard input (a cross-encoder; "
-    "--late: ColBERT): score, line and text, best first.",
+    "rank", "MODEL QUERY [TEXT...]", "sort texts by how well they answer a query",
+    "Scores the query with each TEXT, or each line of standard input. Prints score, line number "
+    "and text, best first. Needs a cross-encoder; with --late, a ColBERT model.",
     "phasor rank ranker.phasor \"where do cats sit\" \"A cat sits on the mat.\" \"Dogs bark.\"\n"
     "phasor rank ranker.phasor --top 10 \"where do cats sit\" < lines.txt\n"
     "phasor rank vectors.phasor --late \"where do cats sit\" < lines.txt\n"

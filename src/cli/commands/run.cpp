@@ -235,19 +235,17 @@ bool Runner::has_room_for_prefix() const {
   const bool given = options.max_new != 0 && (o.keep.given || options.max_new < e.limits.target);
   const size_t room = capacity - (beams.wanted() ? 1 : 0);
   if (prefix_.size() <= room || (o.keep.given && !given)) return true;
-  const string why =
-      no_room(prefix_.size(), room, given ? "-n" : more_room(e, PHASOR_TARGET, ""));
+  const string why = no_room(prefix_.size(), room, given ? "-n" : more_room(e, PHASOR_TARGET, ""));
   return data_error("%s: %s", o.prefix != nullptr ? "--prefix" : "--prefix-ids", why.c_str()),
          false;
 }
 
 const Command run_command = command<RunOptions, run_as<Runner>>(
-    "run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
-    "Each TEXT is a line; without one, standard input is read: line by line for an "
-    "encoder-decoder, whole for a decoder (--lines: line by line). One line of output a line of "
-    "input, an empty one for an empty or a bad line. Greedy unless told otherwise. --logits, "
-    "--hidden and --attention take one line of input; what the files hold is in\n"
-    "docs/reference/command-line.md.",
+    "run", "MODEL [TEXT...]", "continue a text (decoder), or translate each line (encoder-decoder)",
+    "Without a TEXT, reads standard input: line by line for an encoder-decoder, all at once for a "
+    "decoder (--lines: line by line). Prints one line for each line of input; an empty or invalid "
+    "line gives an empty line. Default: greedy decoding. --logits, --hidden and --attention take "
+    "one line of input; docs/reference/command-line.md describes their files.",
     "phasor run translator.phasor \"A cat sits on the mat.\"\n"
     "phasor run translator.phasor --beam 4 < lines.txt\n"
     "phasor run language.phasor -n 100 --temperature 0.8 \"Once upon a time\"",

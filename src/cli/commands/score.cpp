@@ -13,16 +13,15 @@ namespace cli {
 namespace {
 
 struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
-  Word target{"--target TEXT",
-              "encoder-decoder: the target that is scored; its end token is added"};
-  Ids target_ids{"--target-ids IDS", "the same as token ids, as given"};
+  Word target{"--target TEXT", "Encoder-decoder. Score this target; its end token is added."};
+  Ids target_ids{"--target-ids IDS", "Score these target ids, without adding any."};
   Switch lines{kLines, kLinesHelp};
-  Number stride{
-      "--stride N",
-      "decoder: scores a text of any length in windows of --context tokens that begin N apart"};
-  Switch blocks{"--blocks",
-                "decoder: as llama.cpp's perplexity: windows side by side, the second half of each "
-                "is scored"};
+  Number stride{"--stride N",
+                "Decoder. Score a text of any length in windows of --context tokens. Each window "
+                "begins N tokens after the previous one."};
+  Switch blocks{
+      "--blocks",
+      "Decoder. Score the second half of consecutive windows, as llama.cpp's perplexity does."};
   FlagGroups flags() {
     return {group("Input", ids, lines, target, target_ids, source_lang, target_lang, prompt,
                   prompt_text),
@@ -140,10 +139,9 @@ bool score_input(Engine& e, const ScoreOptions& o, const Input& input, Scored* o
   if (o.stride != 0) return score_windows(e, target, o.stride, first, out, why);
   if (target.size() - 1 <= e.limits.target)
     return score_ids(e, target.data(), target.size(), first, out, why);
-  *why =
-      no_room(target.size(), e.limits.target,
-              more_room(e, PHASOR_TARGET,
-                        e.has_source() ? "" : "--stride scores a longer text in windows"));
+  *why = no_room(target.size(), e.limits.target,
+                 more_room(e, PHASOR_TARGET,
+                           e.has_source() ? "" : "--stride scores a longer text in windows"));
   return false;
 }
 
@@ -231,11 +229,10 @@ int score(const ScoreOptions& o) {
 }  // namespace
 
 const Command score_command = command<ScoreOptions, score>(
-    "score", "MODEL [TEXT...]",
-    "log-probability and perplexity of text; of a target given a source",
-    "A line of output for each TEXT or line: the natural logarithm of the probability, the "
-    "perplexity, the tokens scored. A decoder's standard input is one text, or with --lines a text "
-    "a line; --stride and --blocks score one of any length.",
+    "score", "MODEL [TEXT...]", "compute the log-probability and perplexity of texts",
+    "Prints one line for each TEXT or line: natural logarithm of the probability, perplexity, "
+    "number of tokens. For a decoder, standard input is one text; with --lines, each line is a "
+    "text. --stride and --blocks score a text of any length.",
     "phasor score language.phasor \"A cat sits on the mat.\"\n"
     "phasor score language.phasor --context 512 --stride 256 < text.txt\n"
     "phasor score translator.phasor \"A cat.\" --target \"Eine Katze.\"",

@@ -73,9 +73,9 @@ const char* unfit(const phasor_model* model) {
 }  // namespace
 
 const Command tag_command = command<TagOptions, run_as<Tag>>(
-    "tag", "MODEL [TEXT...]", "what the labels of tokens name: label, score, place and text",
-    "A line for each stretch of tokens of one label: label, score, first character, the one behind "
-    "the last, text; an empty line after each text.",
+    "tag", "MODEL [TEXT...]", "find labeled spans in a text, such as names",
+    "Prints one line for each span of tokens with the same label: label, score, first character, "
+    "end, text. An empty line follows each text.",
     "phasor tag tagger.phasor \"Ada Lovelace lived in London.\"\n"
     "phasor tag tagger.phasor < lines.txt\n"
     "phasor tag tagger.phasor --json \"Ada Lovelace lived in London.\"",

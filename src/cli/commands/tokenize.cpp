@@ -8,7 +8,7 @@ namespace cli {
 namespace {
 
 struct TokenizeOptions : CommandLine, TextOptions {
-  Switch decode{"--decode", "ids to text: the lists of ids are the input"};
+  Switch decode{"--decode", "Convert ids to text. The input is lists of ids."};
   FlagGroups flags() {
     return {group("Input", ids, decode, pair, source_lang, target_lang, prompt, prompt_text),
             group("Output", print_ids, json)};
@@ -95,9 +95,9 @@ int tokenize(const TokenizeOptions& o) {
 }  // namespace
 
 const Command tokenize_command = command<TokenizeOptions, tokenize>(
-    "tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
-    "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts "
-    "around a text, and their pieces.",
+    "tokenize", "MODEL [TEXT...]", "convert texts to token ids, or back",
+    "Prints the ids and pieces of each TEXT, or of each line of standard input, including the "
+    "tokens that the model adds.",
     "phasor tokenize model.phasor \"A cat sits on the mat.\"\n"
     "phasor tokenize model.phasor --print-ids < lines.txt\n"
     "phasor tokenize model.phasor --decode --ids 5,6,7");

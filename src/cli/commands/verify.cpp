@@ -106,8 +106,8 @@ int verify(const VerifyOptions& o) {
 }  // namespace
 
 const Command verify_command = command<VerifyOptions, verify>(
-    "verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
-    "Exit status 1 when the file is damaged or a test vector gives something else.",
+    "verify", "MODEL", "check a file: structure, checksums, weights and test vectors",
+    "Exit status 1 if the file is damaged or a test vector gives a different result.",
     "phasor verify model.phasor\n"
     "phasor verify model.phasor --isa scalar\n"
     "phasor verify model.phasor --json");

@@ -19,15 +19,16 @@ constexpr bool kHasOutputs = true;
 
 // What the texts of an encoder are. A command lists those that it takes.
 struct EncoderOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions, ArrayOptions {
-  Ids segments{"--segments IDS", "the segment (token type) of each of --ids"};
-  InputFile embeddings{"--embeddings FILE.npy",
-                       "vectors in place of texts, (positions, values) or (sequences, positions, "
-                       "values) in f32: the embedding's rows, or what the model reads"};
-  Switch truncate{
-      "--truncate",
-      "cuts a text to --source, or to what the model's makers say (else too long is an error)"};
-  Number top{"--top N", "only the N best (fill: 5; answer: 1; embed --sparse, classify, rank: all)",
-             1, 1 << 20};
+  Ids segments{"--segments IDS", "Segment (token type) of each id of --ids."};
+  InputFile embeddings{
+      "--embeddings FILE.npy",
+      "Read vectors instead of text: (positions, values) or (sequences, positions, values) in f32. "
+      "They replace the embedding, or are the input of a model with vector input."};
+  Switch truncate{"--truncate",
+                  "Cut a text that is too long, to --source or to the model's recommended length. "
+                  "Default: report an error."};
+  Number top{"--top N", "Print only the N best. Default: 5 for fill, 1 for answer, else all.", 1,
+             1 << 20};
   template <class... Own>
   FlagGroup output(Own&... own) {
     return group("Output", own..., json, quiet);
@@ -42,7 +43,7 @@ struct Text {
   string where, error, given;
   TokenIds ids, segments;
   vector<float> vectors;  // of --embeddings: ids are its places
-  size_t last = 0;  // ids of the text, or of the second of two, without those around it
+  size_t last = 0;        // ids of the text, or of the second of two, without those around it
 };
 
 // One class or token with its score.

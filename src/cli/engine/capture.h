@@ -10,14 +10,16 @@ namespace cli {
 
 // Files of arrays.
 struct ArrayOptions {
-  OutputFile logits{"--logits FILE.npy", "logits of each position, (positions, vocabulary)"};
-  OutputFile hidden{
-      "--hidden FILE.npy",
-      "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"};
+  OutputFile logits{"--logits FILE.npy",
+                    "Write the logits of each position: (positions, vocabulary)."};
+  OutputFile hidden{"--hidden FILE.npy",
+                    "Write the residuals of the encoder or of a decoder-only model: (layers + 2, "
+                    "positions, width)."};
   OutputFile hidden_decoder{"--hidden-decoder FILE.npy",
-                            "the same of an encoder-decoder's decoder"};
+                            "Write the residuals of the decoder of an encoder-decoder."};
   OutputFile attention{"--attention FILE.npy",
-                       "attention, (layers, heads, queries, keys): cross, or a lone stack's own"};
+                       "Write attention weights: (layers, heads, queries, keys). Encoder-decoder: "
+                       "cross-attention. Else self-attention."};
   // These are of one whole pass.
   bool arrays() const { return logits || hidden || hidden_decoder || attention; }
 };

@@ -16,36 +16,35 @@ namespace cli {
 
 // How a model's file is opened; `load` is of Load.
 struct OpenOptions {
-  IsaName isa{"--isa NAME", "instruction set, one of those that phasor --version lists (the best)"};
+  IsaName isa{
+      "--isa NAME",
+      "Instruction set. `phasor --version` lists the ones that run here. Default: the fastest."};
   Choice load{"--load auto|map|copy",
-              "the weights: the file mapped, or a copy in huge pages; auto: mapped, for score and "
-              "bench a copy (auto)"};
-  Switch check{"--check", "first read the whole file: checksums and finite weights"};
+              "How to load the weights. map: map the file. copy: copy it to huge pages. auto: copy "
+              "for score and bench, else map. Default: auto."};
+  Switch check{"--check", "Verify the whole file first: checksums and finite weights."};
 };
 
 // Room for a session, and its threads; `cache` is of PHASOR_CACHE_….
 struct MemoryOptions {
-  Number context{
-      "--context N",
-      "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"};
-  Number source{"--source N", "room for N tokens of the source (as --context; bench: 32)"};
+  Number context{"--context N",
+                 "Context size in tokens, for the decoder. Default: the model's maximum, at most "
+                 "2048; 256 if it has none."};
+  Number source{"--source N", "Source length in tokens. Default: as for --context; bench: 32."};
   Number chunk{"--chunk N",
-               "tokens that are computed together (64, or the length where that is less): any "
-               "number gives the same bits",
+               "Compute N tokens together. The results do not change. Default: 64, or the length "
+               "if it is smaller.",
                1, 1 << 16};
   Number batch{"--batch N",
-               "texts that are encoded together (32; 1 from a terminal); run: lines that are "
-               "generated from side by side, the same output, printed whole and in their order (of "
-               "standard input up to 16, in 256 MiB; else 1)",
+               "Process N texts together. The output does not change. Default: 32, or 1 from a "
+               "terminal; run: up to 16 lines of standard input in 256 MiB, else 1.",
                1, 4096};
-  Number beam{"--beam N",
-              "run: the best of a beam search with N beams; bench measures one too, inspect counts "
-              "its memory",
+  Number beam{"--beam N", "Beam search with N beams. bench measures it, inspect counts its memory.",
               1, 256};
   Choice cache{"--cache " CACHE_CHOICES,
-               "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
-               "quarter (f32)"};
-  Number threads{"--threads N", "threads (1)", 1, 64, 1};
+               "Type of the KV cache. f16 takes half the memory of f32, q8 a little more than a "
+               "quarter. Default: f32."};
+  Number threads{"--threads N", "Number of threads. Default: 1.", 1, 64, 1};
 };
 
 // One of the library's structs that begin with their size, everything else 0.
@@ -126,7 +125,7 @@ class Engine {
   // is a vector's, what it gives the encoder.
   vector<float> states;
   TokenIds places;
-  string prompt;         // before each source text
+  string prompt;  // before each source text
 
  private:
   // What the session's callbacks are given.

@@ -9,14 +9,15 @@ namespace cli {
 
 // What stands around a text.
 struct TextOptions {
-  Word source_lang{
-      "--source-lang NAME",
-      "encoder-decoder: the text's language, as the model's tokenizer calls it (as the file says)"};
+  Word source_lang{"--source-lang NAME",
+                   "Encoder-decoder. Language of the text, as named by the model's tokenizer. "
+                   "Default: as the file says."};
   Word target_lang{"--target-lang NAME",
-                   "encoder-decoder: the output's language (as the file says)"};
+                   "Encoder-decoder. Language of the output. Default: as the file says."};
   Word prompt{"--prompt NAME",
-              "the file's prefix of that name before each text (embed: its first one; else none)"};
-  Word prompt_text{"--prompt-text TEXT", "this prefix before each text"};
+              "Put the file's prefix of this name before each text. Default: embed: the first one, "
+              "else none."};
+  Word prompt_text{"--prompt-text TEXT", "Put this prefix before each text."};
 };
 
 struct Languages {

@@ -9,7 +9,7 @@ constexpr const char* kHelp = "-h";  // --help too
 // A switch of several commands.
 constexpr const char* kLines = "--lines";
 constexpr const char* kLinesHelp =
-    "decoder: each line of standard input is a text (else all of it is one)";
+    "Decoder. Each line of standard input is a text. Default: all lines are one text.";
 
 struct Command;
 
@@ -19,13 +19,14 @@ struct CommandLine {
   const char* model = nullptr;
   vector<const char*> texts;
   InputIds ids{"--ids IDS",
-               "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"};
-  Switch pair{"--pair", "each text is two, with a tab between them"};
-  Switch json{"--json", "results and figures as JSON"};
+               "Token ids instead of text, as 1,2,3. No ids are added. -: read one list per line "
+               "of standard input."};
+  Switch pair{"--pair", "Each text is a pair with a tab between the two texts."};
+  Switch json{"--json", "Print results and figures as JSON."};
   Switch quiet{"--quiet",
-               "no figures on standard error; verify: only the verdict; quantize: nothing"};
-  Switch print_ids{"--print-ids", "the output's token ids, separated by commas, in place of text"};
-  Switch help{"--help", "this text"};
+               "Print no figures on standard error. verify: only the verdict. quantize: nothing."};
+  Switch print_ids{"--print-ids", "Print token ids, separated by commas, instead of text."};
+  Switch help{"--help", "Show this help."};
 };
 
 struct Command {

@@ -60,20 +60,17 @@ void print_examples(const char* lines) {
 }  // namespace
 
 void print_help() {
-  output(
-      "phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of "
-      "memory\n\n");
+  output("phasor COMMAND MODEL [ARGUMENTS]: run Transformer models\n\n");
   for (const Command* const* c = kCommands; *c != nullptr; ++c)
     if ((*c)->run != nullptr) print_row((*c)->name, (*c)->arguments, (*c)->summary);
-  print_row("help", "[COMMAND]", "the flags of a command, with examples; as COMMAND --help");
-  print_row("version", "", "the version, and the instruction sets that run here; as --version");
+  print_row("help", "[COMMAND]", "show the flags of a command, with examples");
+  print_row("version", "", "show the version and the instruction sets that run here");
   output("\nExamples\n");
   print_examples(
       "phasor run translator.phasor \"A cat sits on the mat.\"\n"
       "phasor chat language.phasor\n"
       "phasor help run");
-  output(
-      "\nExit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
+  output("\nExit status: 0 success, 1 invalid model or data, 2 invalid command line.\n");
 }
 
 void print_help(const Command& c, const FlagGroups& groups, const CommandLine& line) {
