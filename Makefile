@@ -12,8 +12,7 @@
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
-# A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
-# level, level_NAME.cpp in its family's folder; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
+# src/build.mk has the lists of files and the flags, src/kernels/levels.mk the levels of each processor family and theirs: CMakeLists.txt reads the same.
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -96,6 +95,8 @@ ifeq ($(ARCH),)
   endif
 endif
 IS_CLANG := $(findstring clang,$(shell $(CXX) --version 2>/dev/null | head -1))
+COMPILER := $(if $(IS_CLANG),clang,gcc)
+include src/build.mk
 
 OUT := build
 ifneq ($(TARGET),)
@@ -110,17 +111,11 @@ endif
 OBJ := $(OUT)/obj
 
 # ---------------------------------------------------------------- flags
-# Every multiply-add that is one operation is written as such: the compiler may not make others (rule 1.1).
-NUMERIC := -ffp-contract=off -fno-fast-math -fno-math-errno
 WARN    := -Wall -Wextra -Wconversion -Wshadow -Wdate-time
 ifeq ($(WERROR),1)
   WARN += -Werror
 endif
 
-OPTIMIZE_release  := -O3 -DNDEBUG
-OPTIMIZE_scalar   := -O3 -DNDEBUG
-OPTIMIZE_relaxed  := -O3 -DNDEBUG
-OPTIMIZE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 # Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
 # These two, and the fuzzers, have red zones between the parts of an arena and look at every access
 # to a part (src/runtime/zones.h, view.h).
@@ -134,18 +129,7 @@ OPTIMIZE := $(OPTIMIZE_$(config))
 # The tests themselves: what doctest makes of them takes gcc three times as long to optimize under the sanitizers.
 CASES_sanitize := -O0 -g1
 
-# gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
-ifneq ($(filter arm aarch64,$(ARCH)),)
-  ifeq ($(IS_CLANG),)
-    MACHINE := -Wno-psabi
-  endif
-endif
-
-# 32-bit programs read directories of 64-bit file systems.
-ifeq ($(ARCH),arm)
-  MACHINE += -D_FILE_OFFSET_BITS=64
-endif
-MACHINE += $(ARCHFLAGS)
+MACHINE := $(MACHINE_$(ARCH)) $(HOSTED_$(ARCH)) $(ARCHFLAGS)
 
 # WebAssembly has no threads here, and its program sees the files of the system that node runs on.
 ifeq ($(TARGET),wasm)
@@ -153,7 +137,8 @@ ifeq ($(TARGET),wasm)
   LINK_SYSTEM := $(EXCEPTIONS) -sNODERAWFS=1 -sALLOW_MEMORY_GROWTH=1 -sEXIT_RUNTIME=1
 else
   PTHREAD := -pthread
-  LINK_SYSTEM := -Wl,--gc-sections,--as-needed -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
+  SHARED  := $(SHARED_CODE)
+  LINK_SYSTEM := $(LINK_SECTIONS) -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
 endif
 
 # PHASOR_ONLY='q8 unigram …': the words as one list of the preprocessor.
@@ -170,13 +155,10 @@ endif
 # Counts instructions under QEMU (cross.mk has its rule).
 COUNT_PLUGIN := build/count_instructions.so
 HEADERS  := build/include
-COMMON   := $(OPTIMIZE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
-CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG) $(FRAMES)
-# Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorizes some of their files.
-CALM     := $(if $(filter -O3,$(OPTIMIZE)),-O2 -fno-tree-vectorize)
-# The program is what stands around the engine; it is loaded at each start.
-SMALL    := $(if $(filter -O3,$(OPTIMIZE)),-Os -fno-asynchronous-unwind-tables)
-CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
+COMMON   := $(OPTIMIZE) $(MACHINE) $(NUMERIC) -Iinclude $(SECTIONS)
+CXX_CORE := $(LANGUAGE) $(COMMON) $(SHARED) $(WARN) $(ONLY_FLAG) $(FRAMES)
+CALM     := $(CALM_$(config))
+CXX_CLI  := $(LANGUAGE) $(COMMON) $(CLI_$(config)) $(WARN) $(PTHREAD) $(if $(PHASOR_ONLY),$(if $(filter outputs,$(subst $(comma), ,$(PHASOR_ONLY))),,-DPHASOR_WITHOUT_OUTPUTS))
 CLI_OUT  := $(OUT)
 CXX_LINK := $(CXX)
 # LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. The engine is the same: it needs no C library.
@@ -202,11 +184,7 @@ ifeq ($(config),relaxed)
   LINK     += -O1 -sWASM_BIGINT=1 -sERROR_ON_WASM_CHANGES_AFTER_LINK=1 -Wl,--strip-all
   CXX_CORE += -DPHASOR_WASM_RELAXED
 endif
-# In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
-ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
-  ASKS_LEVELS := -Wl,-u,getauxval
-  LINK += $(ASKS_LEVELS)
-endif
+LINK += $(if $(and $(TARGET),$(filter-out 0,$(STATIC))),$(ASKS_LEVELS_$(ARCH)))
 # The memory sanitizer and a C++ library that is not compiled with it (tests/cpp/memory_sanitizer.cpp).
 ifeq ($(config),memory)
   CXX_TEST += -include tests/cpp/library_templates.h -fsanitize-ignorelist=tests/cpp/memory_sanitizer.txt
@@ -215,8 +193,7 @@ endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels text text/chat quantize model runtime decode api
--include src/kernels/levels.mk
+include src/kernels/levels.mk
 
 ifeq ($(config),scalar)
   LEVELS := scalar
@@ -233,8 +210,8 @@ endif
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
 # take gcc many minutes. The scalar level has everything.
 LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
-level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE))),$(if $(filter small,$(config)),$(subst \
-  -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
+level_flags = $(or $(LEVEL_OPTIMIZE_$(config)_$1),$(LEVEL_OPTIMIZE_$(config)),$(LEVEL_OPTIMIZE)) $(LEVEL_FLAGS_$1) \
+  $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
 # The twin of level amx's tiles, which is plain C++, runs on one of them.
@@ -245,13 +222,13 @@ TEST_FILES_wasm    := kernels kernels_hashes functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 
 # A processor family's levels lie in a folder of their own, the scalar one beside it.
-level_sources  = $(wildcard $(foreach l,$1,src/kernels/level_$l.cpp src/kernels/*/level_$l.cpp))
+level_sources  = $(wildcard $(foreach l,$1,$(subst %,$l,$(LEVEL_FILES))))
 ALL_LEVEL_SRC := $(call level_sources,*)
 LEVEL_SRC := $(call level_sources,$(LEVELS))
 # In the order of names, whatever the folder's: it is the order of the library's members.
 PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
-CLI_SRC   := $(sort $(wildcard src/cli/*.cpp src/cli/*/*.cpp))
+CLI_SRC   := $(sort $(wildcard $(CLI_FILES)))
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
@@ -331,7 +308,7 @@ $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 $(CLI_OUT)/obj/src/cli/%.o: src/cli/%.cpp $(CLI_OUT)/flags.cli
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(CLI_OUT)/obj/src/cli/host/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
+$(CALM_FILES:%.cpp=$(CLI_OUT)/obj/%.o): CXX_CLI += $(CALM)
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -365,27 +342,21 @@ FORCE:
 
 # ---------------------------------------------------------------- install
 VERSION = $(shell sed -n 's/^\#define PHASOR_VERSION_[MP][A-Z]* //p' include/phasor.h | paste -sd.)
-define PKGCONFIG
-prefix=$(PREFIX)
-libdir=$${prefix}/lib
-includedir=$${prefix}/include
-
-Name: phasor
-Description: Transformer inference from one flat file, in one block of memory
-Version: $(VERSION)
-Libs: -L$${libdir} -lphasor$(if $(ASKS_LEVELS), $(ASKS_LEVELS))
-Cflags: -I$${includedir}
-endef
-export PKGCONFIG
+# What pkg-config and CMake find, of the templates that CMakeLists.txt fills too.
+PACKAGE_LINK := $(if $(filter-out wasm32,$(ARCH)),$(ASKS_LEVELS_$(ARCH)))
+fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|lib|g' -e 's|@INCLUDEDIR@|include|g' -e 's|@TO_INCLUDE@|../include|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LINK@|$(PACKAGE_LINK)|g' $1 > $2
+INSTALLED := bin/phasor $(INTERFACE) lib/libphasor.a lib/pkgconfig/phasor.pc lib/cmake/phasor/phasorConfig.cmake lib/cmake/phasor/phasorConfigVersion.cmake
+INSTALL_TO = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/phasor)
-	install -m 644 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libphasor.a
-	install -m 644 $(wildcard include/phasor.h include/phasor.hpp) $(DESTDIR)$(PREFIX)/include/
-	printf '%s\n' "$$PKGCONFIG" > $(DESTDIR)$(PREFIX)/lib/pkgconfig/phasor.pc
+	install -d $(sort $(dir $(INSTALLED:%=$(INSTALL_TO)/%)))
+	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_TO)/bin/phasor)
+	install -m 644 $(LIBRARY) $(INSTALL_TO)/lib/libphasor.a
+	install -m 644 $(INTERFACE) $(INSTALL_TO)/include/
+	$(call fill,cmake/phasor.pc.in,$(INSTALL_TO)/lib/pkgconfig/phasor.pc)
+	$(foreach f,phasorConfig.cmake phasorConfigVersion.cmake,$(call fill,cmake/$f.in,$(INSTALL_TO)/lib/cmake/phasor/$f) &&) true
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/phasor $(DESTDIR)$(PREFIX)/lib/libphasor.a $(DESTDIR)$(PREFIX)/include/phasor.h \
-	  $(DESTDIR)$(PREFIX)/include/phasor.hpp $(DESTDIR)$(PREFIX)/lib/pkgconfig/phasor.pc
+	rm -f $(INSTALLED:%=$(INSTALL_TO)/%)
+	-rmdir $(INSTALL_TO)/lib/cmake/phasor
 
 clean:
 	rm -rf build

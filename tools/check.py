@@ -79,9 +79,9 @@ ROOMS = {
 PROGRAM_ROOMS = {room for room in ROOMS if room.startswith("cli/")}
 ROOMS |= {"cli/commands": PROGRAM_ROOMS, "cli": {"cli/commands"} | PROGRAM_ROOMS}
 TOP_LEVEL = set(
-    "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
-    " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .github .clang-format .clang-tidy"
-    " .editorconfig .pre-commit-config.yaml .gitignore cmake".split()
+    "src include tools models tests docs examples cmake Makefile CMakeLists.txt CMakePresets.json"
+    " pyproject.toml README.md LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .github"
+    " .clang-format .clang-tidy .editorconfig .pre-commit-config.yaml .gitignore".split()
 )
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 # What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts

@@ -4,7 +4,7 @@
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
 #   tools/install.sh test     doctest, Python's venv                 (make test)
 #   tools/install.sh python   Python's venv                          (make python)
-#   tools/install.sh machines cross compilers, emulators             (make test-machines)
+#   tools/install.sh machines cross compilers, emulators, cmake      (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
 #   tools/install.sh fuzz32   C and C++ libraries for 32-bit x86     (make fuzz BITS=32)
@@ -71,6 +71,9 @@ for group in "$@"; do
       need libnewlib-arm-none-eabi test -e /usr/lib/arm-none-eabi/newlib/nano.specs -o -e /usr/lib/arm-none-eabi/lib/nano.specs
       need libstdc++-arm-none-eabi-newlib header arm-none-eabi-g++ cstdint
       need qemu-system-arm on_path qemu-system-arm
+      need cmake on_path cmake
+      need ninja-build on_path ninja
+      need pkg-config on_path pkg-config
       ;;
     fuzz)
       need clang-19 on_path clang++-19

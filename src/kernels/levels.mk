@@ -1,36 +1,54 @@
-# The levels of each processor family: $(call level,FAMILY,NAME,FLAGS,NEEDS). FLAGS are those of the
-# level's file beside those of the core; NEEDS names the levels that it has all but its integer
-# products from. kernels.cpp chooses among the same levels at run time.
+# The levels of each processor family, scalar first and the best last, in the form of src/build.mk. LEVEL_FLAGS are those of a level's
+# file beside those of the core; LEVEL_NEEDS names the levels that it has all but its integer products from. kernels.cpp chooses among the
+# same levels at run time.
+LEVELS_x86_64  := scalar sse2 avx2 avxvnni avx512 avx512vnni amx
+LEVELS_aarch64 := scalar neon dotprod i8mm
+LEVELS_arm     := scalar neon
+LEVELS_riscv64 := scalar
+WASM_relaxed   := relaxed
+LEVELS_wasm32  := scalar $(WASM_$(config)) simd128
+
 # Optimized in every configuration: at -O0 the compiler emits xsimd's functions out of line, and the linker could give one
-# level another level's copy.
-level = $(eval LEVELS_$1 += $2)$(eval LEVEL_FLAGS_$2 := -O3 $3)$(eval LEVEL_NEEDS_$2 := $4)
-AVX2   := -mavx2 -mfma -mf16c
-AVX512 := -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+# level another level's copy. Of one configuration, and of one level there, where that is said.
+LEVEL_OPTIMIZE := -O3
+LEVEL_OPTIMIZE_small        := -O2
+LEVEL_OPTIMIZE_small_scalar := -Os
+LEVEL_OPTIMIZE_sanitize := -O1
+LEVEL_OPTIMIZE_threads  := -O1
+LEVEL_OPTIMIZE_memory   := -O1
+
+LEVEL_FLAGS_sse2 := -msse2
+
+AVX2 := -mavx2 -mfma -mf16c
+LEVEL_FLAGS_avx2    := $(AVX2)
+LEVEL_FLAGS_avxvnni := $(AVX2) -mavxvnni
+LEVEL_NEEDS_avxvnni := avx2
+
 # gcc 12 warns falsely of uninitialized variables inside its own avx512fintrin.h.
-AVX512 += $(if $(IS_CLANG),,-Wno-uninitialized -Wno-maybe-uninitialized)
+AVX512_gcc := -Wno-uninitialized -Wno-maybe-uninitialized
+AVX512 := -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c $(AVX512_$(COMPILER))
+LEVEL_FLAGS_avx512     := $(AVX512)
+LEVEL_FLAGS_avx512vnni := $(AVX512) -mavx512vnni
+LEVEL_NEEDS_avx512vnni := avx512
+LEVEL_FLAGS_amx := $(AVX512) -mavx512vnni
+LEVEL_NEEDS_amx := avx512 avx512vnni
+
+LEVEL_FLAGS_relaxed := -msimd128 -mrelaxed-simd
+LEVEL_FLAGS_simd128 := -msimd128
+
 # gcc 12 takes a vector of 16 floats apart into four registers only when told that 64 bytes are not too many, and its scheduler, before the
 # registers are given out, then needs more than there are. Counted by `make bench-cross`: f32 for 4 rows 2.3 times the products an instruction.
-NEON   := $(if $(IS_CLANG),,--param sra-max-scalarization-size-Ospeed=4096 -fno-schedule-insns)
-NEON32 := -march=armv7-a -mfpu=neon-vfpv4 $(if $(IS_CLANG),,-mfp16-format=ieee)
+NEON_gcc := --param=sra-max-scalarization-size-Ospeed=4096 -fno-schedule-insns
+HALF_gcc := -mfp16-format=ieee
+NEON_arm := -march=armv7-a -mfpu=neon-vfpv4 $(HALF_$(COMPILER))
+NEON     := $(NEON_$(COMPILER)) $(NEON_$(ARCH))
+LEVEL_FLAGS_neon    := $(NEON)
+LEVEL_FLAGS_dotprod := $(NEON) -march=armv8.2-a+dotprod
+LEVEL_NEEDS_dotprod := neon
+LEVEL_FLAGS_i8mm    := $(NEON) -march=armv8.2-a+dotprod+i8mm
+LEVEL_NEEDS_i8mm    := neon dotprod
 
-$(call level,x86_64,scalar)
-$(call level,x86_64,sse2,-msse2)
-$(call level,x86_64,avx2,$(AVX2))
-$(call level,x86_64,avxvnni,$(AVX2) -mavxvnni,avx2)
-$(call level,x86_64,avx512,$(AVX512))
-$(call level,x86_64,avx512vnni,$(AVX512) -mavx512vnni,avx512)
-$(call level,x86_64,amx,$(AVX512) -mavx512vnni,avx512 avx512vnni)
-$(call level,riscv64,scalar)
-$(call level,wasm32,scalar)
-$(if $(filter relaxed,$(config)),$(call level,wasm32,relaxed,-msimd128 -mrelaxed-simd))
-$(call level,wasm32,simd128,-msimd128)
-$(call level,arm,scalar)
-$(call level,aarch64,scalar)
-$(call level,$(filter arm aarch64,$(ARCH)),neon,$(NEON) $(if $(filter arm,$(ARCH)),$(NEON32)))
-$(call level,aarch64,dotprod,$(NEON) -march=armv8.2-a+dotprod,neon)
-$(call level,aarch64,i8mm,$(NEON) -march=armv8.2-a+dotprod+i8mm,neon dotprod)
-# A Cortex-M with Helium (tools/make/baremetal.mk): -fno-tree-vectorize for all files, since what the compiler vectorizes by itself flushes subnormals, in
-# the scalar level too. gcc 12 has a fifth more instructions with its first scheduler (q8), and with addresses that increment some that the assembler rejects.
-# The first scheduler would hoist loads for which there are no registers.
-LEVEL_FLAGS_dsp := -fno-schedule-insns
+# Microcontrollers. gcc 12 has a fifth more instructions with its first scheduler (q8), which would hoist loads for which there are no
+# registers, and with addresses that increment some that the assembler rejects.
+LEVEL_FLAGS_dsp    := -fno-schedule-insns
 LEVEL_FLAGS_helium := -fno-tree-vectorize -fno-schedule-insns -fno-auto-inc-dec

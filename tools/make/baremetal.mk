@@ -6,19 +6,13 @@
 .PHONY: baremetal test-baremetal test-board test-only test-board-level bench-board bench-board-write
 
 BM_BOARDS := mps2-an385 mps2-an386 mps2-an500 mps3-an547 netduinoplus2
-BM_CPU_mps2-an385    := -mcpu=cortex-m3 -mfloat-abi=soft
-BM_CPU_mps2-an386    := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard
-BM_CPU_mps2-an500    := -mcpu=cortex-m7 -mfpu=fpv5-sp-d16 -mfloat-abi=hard
-BM_CPU_mps3-an547    := -mcpu=cortex-m55 -mfloat-abi=hard
-BM_CPU_netduinoplus2 := $(BM_CPU_mps2-an386)
-# The processors with a level of their own (src/kernels/levels.mk), where there are vectors no others but that level's; and the boards
-# on which the kernels' tests run.
-BM_LEVEL_BOARDS        := mps2-an500 mps3-an547
-BM_LEVEL_mps2-an386    := dsp
-BM_LEVEL_mps2-an500    := dsp
-BM_LEVEL_netduinoplus2 := dsp
-BM_LEVEL_mps3-an547    := helium
-BM_OPTIMIZE_mps3-an547 := -O3 -fno-tree-vectorize
+BM_CORE_mps2-an385    := cortex-m3
+BM_CORE_mps2-an386    := cortex-m4
+BM_CORE_mps2-an500    := cortex-m7
+BM_CORE_mps3-an547    := cortex-m55
+BM_CORE_netduinoplus2 := cortex-m4
+# On these the kernels' tests run.
+BM_LEVEL_BOARDS := mps2-an500 mps3-an547
 # A board whose flash and RAM are small: code for size, smaller limits, fewer test vectors.
 BM_OPTIMIZE_netduinoplus2 := -Os
 BM_DEFINE_netduinoplus2    = -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=$(BM_ARENA_netduinoplus2) -DVECTORS_COPY_KIB=1
@@ -47,10 +41,9 @@ BM_PREFIX := arm-none-eabi-
 BM_OUT    := build/$(BOARD)$(if $(PHASOR_ONLY),-only)
 BM_DIR    := tests/machines/baremetal
 BM_EXAMPLE := examples/microcontroller
-BM_CPU     = $(or $(BM_CPU_$(BOARD)),$(error BOARD=$(BOARD): expected one of $(BM_BOARDS)))
-BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMIZE_$(BOARD)),-O3) -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf $(BM_DEFINE_$(BOARD))
-BM_CXX     = -std=c++17 $(BM_COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-unwind-tables \
-             -fno-asynchronous-unwind-tables $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(ONLY_FLAG) -fcallgraph-info=su
+BM_CPU     = $(or $(CPU_$(BM_CORE_$(BOARD))),$(error BOARD=$(BOARD): expected one of $(BM_BOARDS)))
+BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMIZE_$(BOARD)),$(CPU_OPTIMIZE_$(BM_CORE_$(BOARD))),-O3) -DNDEBUG $(NUMERIC) -Iinclude $(SECTIONS) -fno-builtin-printf $(BM_DEFINE_$(BOARD))
+BM_CXX     = $(LANGUAGE) $(BM_COMMON) $(WARN) $(BARE_METAL) $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(ONLY_FLAG) -fcallgraph-info=su
 BM_C       = -std=c11 $(BM_COMMON) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns
 BM_STACK   = $(or $(BM_STACK_$(BOARD)),32768)
 BM_LINK    = -mthumb $(BM_CPU) -nostdlib -nostartfiles -L$(BM_DIR) -L$(BM_EXAMPLE) -T $(BM_DIR)/$(BOARD).ld -Wl,--gc-sections,--no-warn-rwx-segments,--defsym=_stack_least=$(BM_STACK)
@@ -64,7 +57,7 @@ BM_DRAWN  := awk -v of=$${TEST_SHARE:-1} -v seed=$${TEST_SEED:-0} '(NR + seed) %
 BM_MODELS ?= $(if $(filter $(BM_SLOW),$(BOARD)),$(shell printf '%s\n' $(BM_GOLDEN) | $(BM_DRAWN)),$(BM_GOLDEN))
 BM_PARTS   = $(or $(BM_PARTS_$(BOARD)),all)
 bm_models  = $(if $(filter all,$1),$(BM_MODELS),$(filter $(foreach f,$(BM_PART_$1),$(BM_TINY)-$f.phasor $(BM_TINY)-$f-%.phasor),$(BM_MODELS)))
-BM_LEVEL   = $(BM_LEVEL_$(BOARD))
+BM_LEVEL   = $(CPU_LEVEL_$(BM_CORE_$(BOARD)))
 BM_LEVEL_FLAGS = $(if $(filter level_$(BM_LEVEL).o,$(@F)),$(LEVEL_FLAGS_$(BM_LEVEL)))
 BM_SRC    := $(PLAIN_SRC) $(call level_sources,scalar $(BM_LEVEL))
 BM_OBJ    := $(BM_SRC:%.cpp=$(BM_OUT)/obj/%.o) $(BM_OUT)/obj/$(BM_DIR)/startup.o $(BM_OUT)/obj/$(BM_DIR)/memory.o

@@ -85,7 +85,7 @@ test-clang-target:
 
 # The example of a CMake project.
 test-cmake: all
-	@bash tests/machines/cross/cmake_check.sh $(PROGRAM) native aarch64-linux-gnu arm-linux-gnueabihf
+	@bash tests/machines/cross/cmake_check.sh $(PROGRAM) native aarch64 armhf
 
 # Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
 .PHONY: bench-cross bench-cross-write

@@ -18,7 +18,8 @@ from typing import Iterator, NamedTuple
 
 # Pages that tell what was: their names need not be there any more.
 HISTORY = {"CHANGELOG.md", "docs/design/performance-log.md"}
-SOURCES = (".c", ".h", ".cpp", ".hpp", ".py", ".mk", ".sh")
+SCRIPTS = (".mk", ".sh", ".cmake", "Makefile", "CMakeLists.txt")  # whose comments begin with #
+SOURCES = (".c", ".h", ".cpp", ".hpp", ".py", *SCRIPTS)
 FENCE = re.compile(r"^( *)(```+)(\w*)[^\n]*\n(.*?)^\1\2", re.S | re.M)
 SPAN = re.compile(r"(`+)(.+?)\1", re.S)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -97,7 +98,7 @@ def comments(path: str, text: str) -> Iterator[tuple[int, str]]:
     """(line, text) of each comment of a source."""
     if path.endswith(".py"):
         yield from ((line, part) for line, said, part in python_parts(text) if said)
-    elif path.endswith((".mk", ".sh", "Makefile")):
+    elif path.endswith(SCRIPTS):
         for i, line in enumerate(text.splitlines(), 1):
             if line.lstrip().startswith("#"):
                 yield i, line
@@ -109,7 +110,7 @@ def comments(path: str, text: str) -> Iterator[tuple[int, str]]:
 def without_comments(path: str, text: str) -> str:
     if path.endswith(".py"):
         return " ".join(part for _, said, part in python_parts(text) if not said)
-    if path.endswith((".mk", ".sh", "Makefile")):
+    if path.endswith(SCRIPTS):
         return re.sub(r"^\s*#.*", "", text, flags=re.M)
     return C_COMMENT.sub(" ", text)
 
@@ -154,7 +155,7 @@ class Tree:
         }
         self.tops = {f.split("/")[0] for f in files if "/" in f}
         self.names = {f.rsplit("/", 1)[-1] for f in files}
-        self.texts = {f: self._text(f) for f in files if f.endswith((*SOURCES, ".md", "Makefile"))}
+        self.texts = {f: self._text(f) for f in files if f.endswith((*SOURCES, ".md"))}
         make = "\n".join(t for f, t in self.texts.items() if f.endswith((".mk", "Makefile")))
         self.targets = {
             name

@@ -16,9 +16,8 @@ size: $(PROGRAM)
 
 ifneq ($(SIZE_NAME),)
 SIZE_CPU  := -mthumb $(BM_CPU)
-SIZE_FLAGS := $(SIZE_CPU) -Os -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
-SIZE_CXX  := -std=c++17 $(SIZE_FLAGS) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-unwind-tables -fno-asynchronous-unwind-tables \
-             $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(call only_flag,$(SIZE_ONLY_$(SIZE_NAME)))
+SIZE_FLAGS := $(SIZE_CPU) -Os -DNDEBUG $(NUMERIC) -Iinclude $(SECTIONS)
+SIZE_CXX  := $(LANGUAGE) $(SIZE_FLAGS) $(WARN) $(BARE_METAL) $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(call only_flag,$(SIZE_ONLY_$(SIZE_NAME)))
 SIZE_OBJ  := $(BM_SRC:%.cpp=$(SIZE_OUT)/%.o)
 
 $(SIZE_OUT)/engine.elf: $(SIZE_OBJ) $(SIZE_OUT)/$(BM_DIR)/engine.o $(SIZE_OUT)/$(BM_DIR)/memory.o

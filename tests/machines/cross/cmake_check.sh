@@ -2,7 +2,7 @@
 # examples/cmake as a user builds it, for this machine and with its toolchain files under emulation:
 # the program translates as build/phasor does.
 #   tests/machines/cross/cmake_check.sh PROGRAM [TOOLCHAIN…]      PROGRAM is the host's; TOOLCHAIN:
-#                           native, or a file of examples/cmake without .cmake
+#                           native, or a file of cmake/toolchains without .cmake
 set -uo pipefail
 cd "$(dirname "$0")/../../.."
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -15,8 +15,8 @@ for toolchain in "$@"; do
   rm -rf "$out"
   options=()
   if [ "$toolchain" != native ]; then
-    options=(--toolchain "$toolchain.cmake")
-    runner=$(sed -n 's/^set(CMAKE_CROSSCOMPILING_EMULATOR \(.*\))/\1/p' "examples/cmake/$toolchain.cmake")
+    options=(--toolchain "$PWD/cmake/toolchains/$toolchain.cmake")
+    runner=$(sed -n 's/^set(CMAKE_CROSSCOMPILING_EMULATOR \(.*\))/\1/p' "cmake/toolchains/$toolchain.cmake")
   fi
   if cmake -B "$out" -S examples/cmake -DCMAKE_BUILD_TYPE=Release "${options[@]}" && cmake --build "$out"; then good "$toolchain builds"; else bad "$toolchain does not build"; continue; fi
   while read -r model text; do

@@ -1,0 +1,13 @@
+# A microcontroller with Arm's compiler: PHASOR_CPU is cortex-m3, cortex-m4, cortex-m7 or cortex-m55. A library without system, heap or C library.
+include("${CMAKE_CURRENT_LIST_DIR}/../lists.cmake")
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES PHASOR_CPU)
+set(COMPILER gcc)
+set(ARCH arm)
+phasor_lists("${CMAKE_CURRENT_LIST_DIR}/../../src/build.mk")
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_COMPILER arm-none-eabi-gcc)
+set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
+set(CMAKE_C_FLAGS_INIT "-mthumb ${CPU_${PHASOR_CPU}}")
+set(CMAKE_CXX_FLAGS_INIT "-mthumb ${CPU_${PHASOR_CPU}}")
