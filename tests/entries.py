@@ -76,6 +76,7 @@ CONVERTER = {
     "fairseq": ("tests/python/test_fairseq_files.py", "convert fairseq"),
     "translator-tokenizer": ("tests/python/test_convert_translators.py", "convert directory"),
     "description": ("tests/python/test_hostile_tokenizers.py", "convert"),
+    "explain": ("tests/python/test_explain.py", "convert"),
     "chat-template": ("tests/python/test_chat_trust.py", "convert directory"),
     "weight-file": ("tests/python/test_file.py", "reference"),
 }

@@ -32,6 +32,7 @@ from phasor.arguments import Parser
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
 from phasor.conversion import convert, report
+from phasor.drafts import explain
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
 from phasor.families.model import Model
@@ -88,13 +89,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     def add(flag: str, text: str, **more: Any) -> None:
         parser.add_argument(flag, help=text, **more)
 
-    add(
-        "source",
-        f"one of: {', '.join(source.what for source in SOURCES)}",
-        type=Path,
-        metavar="SOURCE",
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True)
+    what = f"one of: {', '.join(source.what for source in SOURCES)}"
+    add("source", what, type=Path, metavar="SOURCE")
+    explain.add(parser)
     add(
         "--type",
         "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file what "
@@ -169,6 +166,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--proof", proof, choices=V.PROOFS, default=V.FULL)
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
+    explain.check(parser, args)
     given = {option.flag for option in OPTIONS if getattr(args, option.name) != option.default}
     for option in OPTIONS:
         if option.beside and option.flag in given and option.beside not in given:
@@ -203,6 +201,8 @@ def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
 @front_door("convert")
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
+    if args.explain:
+        return explain.draft(args, _inputs(args))
     check_output(args.output, *_inputs(args))
     check_report(args)
     asked = Asked(args.source, args.tokenizer, args.output, vars(args))

@@ -180,18 +180,23 @@ def _hidden(arrays: Checkpoint, d: dict, stack: str, sizes: tuple[int, int]) -> 
     return values
 
 
+def gaps(one: Expected, ran: V.Ran) -> np.ndarray:
+    """How far each row is from the model's own, by the range of that."""
+    whole = np.maximum(np.ptp(one.output, axis=1), 1e-30)
+    return np.abs(ran.output - one.output).max(axis=1) / whole
+
+
 def check(file: V.Weights, expected: list[Expected], tolerance: float) -> None:
     """PhasorError where the description gives something else: the first row, and with hidden
     states the first layer."""
     (runs,) = V.run_all(file, [one.given for one in expected], (np.float64,))
     for number, (one, ran) in enumerate(zip(expected, runs)):
-        whole = np.maximum(np.ptp(one.output, axis=1), 1e-30)
-        gaps = np.abs(ran.output - one.output).max(axis=1) / whole
-        if not (gaps <= tolerance).all():
-            row = int(np.argmax(~(gaps <= tolerance)))
+        away = gaps(one, ran)
+        if not (away <= tolerance).all():
+            row = int(np.argmax(~(away <= tolerance)))
             raise PhasorError(
                 f"input {number}, row {row}: the model that was described gives something else: a"
-                f" difference of {gaps[row]:.3g} of the row's range, tolerance {tolerance:.2g}"
+                f" difference of {away[row]:.3g} of the row's range, tolerance {tolerance:.2g}"
                 f"{_first_layer(ran, one, tolerance)}"
             )
 

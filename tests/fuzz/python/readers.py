@@ -122,6 +122,7 @@ READERS = {
         "families/names.py",
         "files.py",
     ),
+    "explain": ("drafts/*.py", "drafts/explain.py"),
     "chat-template": (
         "convert.py",
         "sources/hugging_face/template.py",
@@ -177,6 +178,7 @@ _MAKERS = {
     "fairseq": directories.make_fairseq,
     "translator-tokenizer": directories.make_translator_tokenizer,
     "description": text_inputs.make_description,
+    "explain": text_inputs.make_explained,
     "chat-template": text_inputs.make_template,
     "weight-file": weight_files.make_weight_file,
 }
@@ -187,7 +189,8 @@ def source(reader: str, number: int) -> Source:
     """Hostile input `number` of a reader: the same on every machine."""
     rng = random.Random(f"{reader} {number}")
     made = _MAKERS[reader](rng, words.of(READERS[reader]))
-    if made.door == "convert" and "--type" not in made.arguments and rng.random() < 0.1:
+    flags = {"--type", "--explain"} & set(made.arguments)
+    if made.door == "convert" and not flags and rng.random() < 0.1:
         kind = rng.choice(("q8", "q4", "f16", "bf16", "q8r", "q8rh", "q4m", "q4k"))
         return made._replace(arguments=(*made.arguments, "--type", kind))
     return made

@@ -191,6 +191,49 @@ def make_npz_weights(rng: random.Random) -> Source:
     return Source({"m.npz": data, "m.toml": toml.encode()}, ("@m.npz",))
 
 
+# ---- Checkpoints without a description
+
+_ENDS = ("attn.q", "mlp.0", "norm1", "heads.0.key", "0.0.0", "in_proj_weight", "lut", "pe", "a_2")
+_NAMES = (
+    *("", ".", "0.", "a" * 600 + ".0.b", "0." * 400 + "w", '"\n]\x1b', "q\u202e.0.k"),
+    "{layer}.{head}",
+    *("x.99999999999999999999.y", "layers.0|.1", "model_ema.a", "[names]", "ids\\U0000d800"),
+)
+
+
+def make_explained(rng: random.Random, words: Words) -> Source:
+    """Names and shapes for --explain: those of a model with some of them changed."""
+    arrays = dict(_arrays(rng.choice(_PRESETS)))
+    if rng.random() < 0.3:
+        checkpoints.change_arrays(rng, arrays)
+    for name in rng.sample(sorted(arrays), rng.randrange(len(arrays) // 2)):
+        how, array = rng.random(), arrays.pop(name)
+        if how < 0.2:
+            continue
+        if how < 0.5:
+            arrays[name] = array.reshape(rng.choice(((1, *array.shape), (-1,), array.shape[::-1])))
+        elif how < 0.7:
+            arrays[name.rpartition(".")[0] + "." + rng.choice((*_ENDS, *words))] = array
+        elif how < 0.9:
+            arrays[re.sub(r"\d+", lambda _: str(rng.randrange(3)), name)] = array
+        else:
+            arrays[rng.choice(_NAMES)] = array
+    if rng.random() < 0.1:
+        one = next(iter(arrays.values()), np.zeros((2, 2), np.float32))
+        start = rng.choice(("l.", "a.0.", "", "0."))
+        arrays |= {f"{start}{i}.{rng.choice(_ENDS)}": one for i in range(rng.choice((3, 400)))}
+    data = checkpoints.plain(arrays)
+    files = {"m.safetensors": raw.changed(rng, data) if rng.random() < 0.1 else data}
+    given: tuple[str, ...] = ("@m.safetensors", "--explain")
+    if rng.random() < 0.2:
+        ids, output = np.zeros((1, 3), np.int64), np.zeros((1, 3, rng.choice((4, 30))), np.float32)
+        file = io.BytesIO()
+        np.savez(file, ids=ids, target=ids, output=output)
+        files["e.npz"] = file.getvalue()
+        given = (*given, "--expect", "@e.npz")
+    return Source(files, given)
+
+
 # ---- Chat templates
 
 _PIECE = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|[^{]+|\{", re.S)

@@ -3,6 +3,8 @@ ignore that drop a bias or a norm of it."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from phasor.errors import PhasorError, printable
 from phasor.families import nearest
 from phasor.families.model import Model
@@ -12,6 +14,7 @@ from phasor.sources.state_dict.keys import Key
 from phasor.sources.state_dict.tensors import PARTS, Tensors
 
 _MOST_NAMES = 4  # in a message
+_LIKE = 0.65  # of a key to one in use
 _SIDES = {"source": "encoder", "target": "decoder"}
 
 
@@ -32,18 +35,32 @@ def _check_keys(tensors: Tensors) -> None:
         stacks = [where] if where else list(d.stacks)
         for key in sorted(keys):
             row = KEYS[key]
-            if row.of and not any(_speaks(tensors, row, stack) for stack in stacks):
+            if row.of and not _any_speaks(tensors, row, stacks):
                 asks = ", ".join(f'"{v}"' for v in row.among if v is not True) or "true"
                 what = f"{row.of} = {asks}" if row.among else f"names.{row.of}"
                 raise PhasorError(
                     f"{d.path}: {where}{'.' * bool(where)}{key}: the model that is described has no"
-                    f" use for it: it speaks of {what}"
+                    f" use for it: it speaks of {what}{_nearest(tensors, key, stacks)}"
                 )
 
 
+def _nearest(tensors: Tensors, key: str, stacks: list[str]) -> str:
+    """The key that may be meant: the same one of self-attention, or the most similar in use."""
+    used = {k for k, row in KEYS.items() if not row.of or _any_speaks(tensors, row, stacks)}
+    near = [plain] if (plain := key.removeprefix("cross_")) in used else []
+    near = near or get_close_matches(key, used, 1, _LIKE)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _any_speaks(tensors: Tensors, row: Key, stacks: list[str]) -> bool:
+    return any(_speaks(tensors, row, stack) for stack in stacks)
+
+
 def _speaks(tensors: Tensors, row: Key, stack: str) -> bool:
+    d = tensors.description
+    if row.of in d.model:
+        return stack == "decoder" and d.model[row.of] in row.among
     if row.among:
-        d = tensors.description
         tables = [d.stacks[stack], *d.exceptions.get(stack, ())]
         return any(table.get(row.of) in row.among for table in tables)
     side = {"encoder": "source", "decoder": "target"}[stack]
