@@ -8,6 +8,7 @@ reader's business.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
@@ -200,7 +201,10 @@ and llama.cpp write.
 
 def page() -> str:
     """docs/reference/side-files.md."""
-    out = [_HEAD]
+    # GitHub's anchor of a heading has neither dots nor slashes.
+    anchors = {name: re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in table()}
+    linked = " ·\n".join(f"[{name}](#{anchor})" for name, anchor in anchors.items())
+    out = [_HEAD, f"**On this page:**\n{linked}\n"]
     for name, file in table().items():
         about = file.about[0].upper() + file.about[1:]
         out.append(f"## {name}\n\n{about}.\n\n| keys | | |\n|---|---|---|")
