@@ -432,7 +432,7 @@ def test_the_same_model_stored_otherwise(tmp_path, capsys, how):
         ("cross_head_width = 8\n", "", "did you mean head_width?"),
         ('cross_score = "additive"\n', "", "did you mean score?"),
         ("", "[encoder]\ncross_score_scale = 2\n", "did you mean score_scale?"),
-        ("rotary_base = 500\n", "", "; did you mean position_base?"),
+        ("head_norm_eps = 1\n", "", "; did you mean norm_eps?"),
         ("window = -1\n", "", "encoder: window: -1 is too small"),
         ("query_length = -1\n", "", "output.query_length: -1, expected a whole number"),
     ],

@@ -14,7 +14,7 @@ from phasor.sources.state_dict.keys import Key
 from phasor.sources.state_dict.tensors import PARTS, Tensors
 
 _MOST_NAMES = 4  # in a message
-_LIKE = 0.65  # of a key to one in use
+_LIKE = 0.6  # of a key to one in use
 _SIDES = {"source": "encoder", "target": "decoder"}
 
 
