@@ -90,6 +90,9 @@ constexpr T initialized(Field T::*field, Field value) {
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__ /* in a library whose other names are hidden */
+#pragma GCC visibility push(default)
+#endif
 
 /* Marks functions that a real-time thread may call: no allocation, lock, system call or exception.
  * Clang 20 and newer check this with -Wfunction-effects and -fsanitize=realtime. The check includes
@@ -1298,6 +1301,9 @@ const uint32_t* phasor_skipped(const phasor_model* model, uint32_t* count);
  *       quantizer. Only the files of instruction-set levels include xsimd.
  */
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -22,12 +22,7 @@ LONG = [
 ]
 TASKS = "run convert own-model chat embeddings translate"
 TASKS += " c-and-cpp arm-boards microcontrollers trust"
-WORDS, FIRST_SCREEN, CELL, CLICKS = 1500, 40, 25, 2
-# Archaic and literal turns, which hide what a sentence says.
-TURNS = re.compile(
-    r"\b(of which|has not|have not got|goes on|go on|anew|may yet|so does|lies|is of|"
-    r"those that are|there are \w+ that|what \w+ is|where it lies)\b"
-)
+WORDS, FIRST_SCREEN, CLICKS = 1500, 40, 2
 # `$ ` begins a command; what it prints follows, and … stands for anything.
 EXAMPLE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
 HEADER = (ROOT / "include/phasor.h").read_text(encoding="utf-8")
@@ -70,14 +65,6 @@ def test_a_page_says_what_is_on_it(page):
     sections = [slug(name) for name in re.findall(r"^## (.*)", whole, re.M)]
     linked = [name[1:] for name in LINK.findall(contents) if name[0] == "#"]
     assert linked[: len(sections)] == sections
-
-
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_a_guide_is_in_plain_words(page):
-    plain = prose(page)
-    assert not TURNS.findall(plain)
-    rows = re.findall(r"^\|(.*)\|$", plain, re.M)
-    assert all(len(cell.split()) <= CELL for row in rows for cell in row.split(" | "))
 
 
 def test_there_are_examples_with_an_output():

@@ -52,10 +52,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument(
-        "--runs", type=int, default=5, help="rounds, of which the median counts (5)"
+        "--runs", type=int, default=5, help="Rounds; the median counts. Default: 5."
     )
-    options.add_argument("--build", default=str(ROOT / "build"), help="folder of the programs")
-    rows = f"of {', '.join(ROWS)}; by default all but {', '.join(WHEN_NAMED)}"
+    options.add_argument("--build", default=str(ROOT / "build"), help="Folder of the programs.")
+    rows = f"Rows to measure: {', '.join(ROWS)}. Default: all but {', '.join(WHEN_NAMED)}."
     options.add_argument("rows", nargs="*", metavar="ROW", help=rows)
     few = sorted({1, min(2, os.cpu_count() or 1)})
     options.add_argument("--threads", type=int, nargs="+", default=few)
@@ -63,15 +63,19 @@ def main() -> int:
         "--types",
         nargs="+",
         metavar="TYPE",
-        help="of decode, 15m, limits and the rows of encoders and translators these types alone",
+        help="Only these types, in the rows decode, 15m, limits, encoders and translators.",
     )
-    options.add_argument("--page", help="write the page here")
+    options.add_argument("--page", help="Write the page to this file.")
     folder = ROOT / "docs/design/measurements"
-    options.add_argument("--results", type=Path, default=folder, help="folder of the figures")
-    options.add_argument("--alone", action="store_true", help="a page of the rows named here alone")
-    options.add_argument("--page-only", action="store_true", help="measure nothing")
-    options.add_argument("--encoder", metavar="DIRECTORY", help="in place of all-MiniLM-L6-v2")
-    options.add_argument("--gguf", metavar="FILE", help="the Q4_1 file of the row q4m")
+    options.add_argument("--results", type=Path, default=folder, help="Folder of the figures.")
+    options.add_argument("--alone", action="store_true", help="Write only the named rows.")
+    options.add_argument(
+        "--page-only", action="store_true", help="Write the page without measuring."
+    )
+    options.add_argument(
+        "--encoder", metavar="DIRECTORY", help="Use this encoder instead of all-MiniLM-L6-v2."
+    )
+    options.add_argument("--gguf", metavar="FILE", help="Q4_1 file for the row q4m.")
     translator.arguments(options)
     args = options.parse_args()
     for row in args.rows:

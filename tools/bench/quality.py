@@ -337,16 +337,18 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, help_ in (
-        ("model", "the model in f32"),
-        ("--text", "a language model's text, or an encoder's lines"),
-        ("--gguf", "the same weights in F32, for llama.cpp"),
-        ("--sources", "a translator's lines"),
-        ("--references", "and what they should become"),
-        ("--moments", "of tools/moments.py: q8 and q4 with them too"),
+        ("model", "The model in f32."),
+        ("--text", "Text of a language model, or lines of an encoder."),
+        ("--gguf", "The same weights in F32, for llama.cpp."),
+        ("--sources", "Source lines of a translator."),
+        ("--references", "Reference translations of these lines."),
+        ("--moments", "Moments from tools/moments.py: also measure q8 and q4 with them."),
     ):
         parser.add_argument(name, type=Path, help=help_)
-    parser.add_argument("--types", help="q8,q8r,…: these beside f32; default: all")
-    parser.add_argument("--divergence", action="store_true", help="that of the logits, too")
+    parser.add_argument("--types", help="Types beside f32, as q8,q8r. Default: all.")
+    parser.add_argument(
+        "--divergence", action="store_true", help="Also measure the divergence of the logits."
+    )
     for name, default in (("windows", 20), ("window", 512), ("lines", 1000), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     program = ROOT / "build" / "phasor"

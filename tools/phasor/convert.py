@@ -84,26 +84,26 @@ def check_report(args: argparse.Namespace) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(description="Turns a checkpoint into a .phasor file.")
+    parser = Parser(description="Converts a checkpoint to a .phasor file.")
 
     def add(flag: str, text: str, **more: Any) -> None:
         parser.add_argument(flag, help=text, **more)
 
-    what = f"one of: {', '.join(source.what for source in SOURCES)}"
-    add("source", what, type=Path, metavar="SOURCE")
+    kinds = f"What to convert: {', '.join(source.what for source in SOURCES)}."
+    add("source", kinds, type=Path, metavar="SOURCE")
     explain.add(parser)
     add(
         "--type",
-        "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file what "
-        f"keeps each matrix exactly. {AUTO}: q8r or q8rh, smoothed or not, whichever is nearest "
-        "to the exact weights",
+        "Type of the matrices; norms, biases and tables stay f32. Default: f32; for a GGUF file, "
+        f"the type that keeps each matrix exactly. {AUTO}: measure q8r and q8rh, with and without "
+        "--smooth, and take the most accurate.",
         choices=(*_TYPES, AUTO),
     )
-    add("--output-type", "of the embeddings and the output matrix (as --type)", choices=_TYPES)
+    add("--output-type", "Type of embeddings and output matrix. Default: --type.", choices=_TYPES)
     add(
         "--tokenizer",
-        "for the source side, then the target; one for both; none: without; bytes or bytes+N: "
-        "each byte is an id, from 0 or N on",
+        "Tokenizer file. Give one for both sides, or one for the source and then one for the "
+        "target. none: no tokenizer. bytes or bytes+N: each byte is an id, starting at 0 or N.",
         type=Path,
         action="append",
         default=[],
@@ -114,55 +114,55 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         add(option.flag, option.help, **more)
     add(
         "--chat",
-        "a decoder's chat template (Jinja); default: the source's own; none: without",
+        "Chat template (Jinja) of a decoder. none: no template. Default: that of the source.",
         type=Path,
         metavar="FILE",
     )
     add(
         "--chat-date",
-        "the day that the template takes for today; default: it knows none",
+        "Date that the chat template uses as today. Default: none.",
         metavar="YYYY-MM-DD",
     )
     add(
         "--ignore-key",
-        "read FILE as if it did not have KEY (docs/reference/side-files.md); the output records it",
+        "Ignore KEY in FILE (docs/reference/side-files.md). The weight file records this.",
         action="append",
         default=[],
         metavar="FILE:KEY",
     )
     add(
         "--phasor",
-        "the program that records hashes; default: build/phasor where it is",
+        "Program that records the hashes of the test vectors. Default: build/phasor, if it exists.",
         type=Path,
         metavar="PATH",
     )
     add(
         "--smooth",
-        "quantized types: scale the inputs of layers by channel before they are rounded (an "
-        "encoder's are, others' are not)",
+        "Quantized types: scale the input channels of layers before rounding. Default: yes for "
+        "encoders, else no.",
         action=argparse.BooleanOptionalAction,
         default=None,
     )
     for flag, metavar, text in (
-        ("--calibration", "FILE", f"{AUTO}: a text to measure with; default: random ids"),
+        ("--calibration", "FILE", f"{AUTO}: text to measure with. Default: random ids."),
         (
             "--moments",
             "FILE.npy",
-            "q8 and q4: how much each input of the matrices counts (tools/moments.py makes it)",
+            "q8 and q4: importance of each input of the matrices, from tools/moments.py.",
         ),
         (
             "--expect",
             "FILE.npz",
-            "ids with your own model's outputs, which become the file's test vectors",
+            "Ids and outputs of your own model. They become the test vectors of the file.",
         ),
         (
             "--report",
             "FILE",
-            "a line for each tensor of the source: its use, mean, range, NaN; - is stdout",
+            "Write one line for each tensor: its use, mean, range, NaN values. -: standard output.",
         ),
     ):
         add(flag, text, type=Path, metavar=metavar)
-    proof = "the test vectors (full); short is without the longest"
+    proof = "Test vectors to compute. short: without the longest. none: no vectors. Default: full."
     add("--proof", proof, choices=V.PROOFS, default=V.FULL)
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)

@@ -186,22 +186,28 @@ def read_moments(path: Path | None) -> np.ndarray | None:
 @front_door("moments")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(
-        description="The mean square of every input of a model's matrices over a text."
+        description="Measures the mean square of each input of a model's matrices over a text."
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument(
-        "--tokens", type=int, default=4096, metavar="N", help="about so many are read (4096)"
+        "--tokens",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="Read about this many tokens. Default: 4096.",
     )
     parser.add_argument(
         "--window",
         type=int,
         default=512,
         metavar="N",
-        help="tokens that a decoder reads at once (512)",
+        help="Context of a decoder, in tokens. Default: 512.",
     )
-    parser.add_argument("--phasor", type=Path, metavar="PATH", help="default: build/phasor")
+    parser.add_argument(
+        "--phasor", type=Path, metavar="PATH", help="Program to run. Default: build/phasor."
+    )
     args = parser.parse_args(argv)
     if args.tokens < 1 or args.window < 1:
         parser.error("--tokens, --window: expected a number above 0")

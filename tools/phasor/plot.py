@@ -271,21 +271,25 @@ def build_parser() -> argparse.ArgumentParser:
     for name in ("columns", "table", "distance", "attention"):
         command = commands.add_parser(name)
         command.add_argument("model", type=Path)
-        command.add_argument("-o", "--output", type=Path, required=True, help="a .png or .svg")
-        command.add_argument("--phasor", type=Path, help="default: build/phasor")
-        command.add_argument("--title", help="default: the model's name")
+        command.add_argument(
+            "-o", "--output", type=Path, required=True, help="Write this .png or .svg file."
+        )
+        command.add_argument("--phasor", type=Path, help="Program to run. Default: build/phasor.")
+        command.add_argument("--title", help="Title. Default: the name of the model.")
         if name == "attention":
             command.add_argument("text")
-            command.add_argument("-n", type=int, default=1, metavar="N", help="new tokens (1)")
             command.add_argument(
-                "--mean", action="store_true", help="one map: the mean of all heads"
+                "-n", type=int, default=1, metavar="N", help="New tokens. Default: 1."
+            )
+            command.add_argument(
+                "--mean", action="store_true", help="Draw one map, the mean of all heads."
             )
         else:
             command.add_argument(
-                "--token", type=int, default=5, help="the id at every position (5)"
+                "--token", type=int, default=5, help="Id at every position. Default: 5."
             )
             command.add_argument(
-                "--length", type=int, default=64, help="positions, at most the model's (64)"
+                "--length", type=int, default=64, help="Number of positions. Default: 64."
             )
         if name == "columns":
             command.add_argument(

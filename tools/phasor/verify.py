@@ -377,29 +377,35 @@ def compare_sentences(args: argparse.Namespace) -> bool:
 @front_door("verify")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(
-        description="The same input through PyTorch, the reference and phasor."
+        description="Compares PyTorch, the float64 reference and Phasor on the same input."
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--describe", type=Path, help="default: the checkpoint's name with .toml")
+    parser.add_argument(
+        "--describe",
+        type=Path,
+        help="Description of the model. Default: the name of the checkpoint with .toml.",
+    )
     parser.add_argument("--source-ids", type=parse_ids)
     parser.add_argument(
-        "--target-ids", type=parse_ids, help="the decoder's input, from its start token"
+        "--target-ids", type=parse_ids, help="Input of the decoder, beginning with its start token."
     )
-    parser.add_argument("--phasor", type=Path, help="default: build/phasor where it is")
+    parser.add_argument(
+        "--phasor", type=Path, help="Program to compare. Default: build/phasor, if it exists."
+    )
     parser.add_argument("--no-phasor", action="store_true")
     parser.add_argument(
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="compare the greedy output of each line instead",
+        help="Compare the greedy output of each line instead.",
     )
     parser.add_argument(
         "--most",
         type=int,
         default=100,
         metavar="N",
-        help="with --sentences: at most N tokens (100)",
+        help="With --sentences: at most N tokens. Default: 100.",
     )
     args = parser.parse_args(argv)
     if (compare_sentences if args.sentences else compare)(args):

@@ -20,8 +20,8 @@ _ARGUMENTS = ("model_args", "args", "hyper_parameters", "hparams", "config", "cf
 
 
 _HELP = (
-    "print a description drafted from SOURCE's names and shapes (-o writes it to a file): what is"
-    " certain, guessed and missing; with --expect the reading that agrees"
+    "Print a description drafted from the names and shapes of SOURCE: certain, guessed and missing"
+    " parts. -o writes it to a file. With --expect: the reading that agrees."
 )
 _FLAGS = {"source", "output", "explain", "expect", "quiet"}
 

@@ -344,32 +344,32 @@ def parse_ids(text: str) -> list[int]:
 
 @front_door("reference")
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = Parser(description="The float64 forward pass of a .phasor file.")
+    parser = Parser(description="Runs the float64 forward pass of a .phasor file.")
     parser.add_argument("model")
     parser.add_argument("--source-ids", type=parse_ids)
     parser.add_argument(
         "--target-ids",
         type=parse_ids,
         default=[],
-        help="the decoder's input; empty: its start token",
+        help="Input of the decoder. Empty: its start token.",
     )
     parser.add_argument(
-        "--segments", type=parse_ids, help="the segment of each source id; without it all are 0"
+        "--segments", type=parse_ids, help="Segment of each source id. Default: 0."
     )
     parser.add_argument(
-        "--greedy", type=int, metavar="N", help="continue with at most N new tokens"
+        "--greedy", type=int, metavar="N", help="Generate at most N new tokens."
     )
     parser.add_argument(
-        "--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses"
+        "--exclude", type=parse_ids, default=[], help="Never choose these ids."
     )
     parser.add_argument(
         "--cache",
         choices=CACHES,
         default="f32",
-        help="the type of the decoder's keys and values (f32)",
+        help="Type of the KV cache. Default: f32.",
     )
     parser.add_argument(
-        "--exact", action="store_true", help="do not round the activations of quantized layers"
+        "--exact", action="store_true", help="Do not round the activations of quantized layers."
     )
     args = parser.parse_args(argv)
     try:

@@ -29,17 +29,17 @@ def _positions(text: str) -> int:
 CONTEXT = Option(
     "--rope-context",
     "N",
-    "a decoder with rotary positions: the longest sequence; frequencies that depend on the length"
-    " are those of this one",
+    "Decoder with rotary positions: longest sequence. Frequencies that depend on the length are"
+    " fixed for this length.",
     _positions,
     0,
 )
-LORA = Option("--lora", "DIR", "an adapter of PEFT, added to the weights", Path)
+LORA = Option("--lora", "DIR", "PEFT adapter to add to the weights.", Path)
 LANGUAGES = tuple(
     Option(
         f"--{side}-lang",
         "NAME",
-        f"a translator's {side} language, by the name that its tokenizer has for it",
+        f"Translator: {side} language, as named by its tokenizer.",
         default="",
     )
     for side in ("source", "target")
@@ -47,13 +47,13 @@ LANGUAGES = tuple(
 TEMPLATE = Option(
     "--rank-template",
     "TEXT",
-    "a language model that judges pairs (phasor rank): what it reads, with {query} and {document}",
+    "Reranker that is a language model (phasor rank): its prompt, with {query} and {document}.",
     beside="--rank-tokens",
 )
 TOKENS = Option(
     "--rank-tokens",
     "YES[,NO]",
-    "the pieces, or #ID, whose logits are the score behind that text",
+    "Reranker: tokens (or #ID) whose logits after the prompt give the score.",
     beside="--rank-template",
 )
 

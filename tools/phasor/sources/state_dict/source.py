@@ -16,7 +16,10 @@ from phasor.sources.state_dict.description import read_description
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
 DESCRIBE = Option(
-    "--describe", "FILE", "the description; default: the checkpoint's name with .toml", Path
+    "--describe",
+    "FILE",
+    "Description of the model. Default: the name of the checkpoint with .toml.",
+    Path,
 )
 
 

@@ -1,0 +1,80 @@
+"""What a person reads is plain English: the public headers, the README, the release notes, the
+guides, and every help text."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from make import entries
+from make.links import FENCE
+from places import ROOT
+from turns import ROWS, turns
+
+WIDEST = 25  # words of a table's cell
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+HEADERS = [ROOT / "include/phasor.h", ROOT / "include/phasor.hpp"]
+HELPS = ("help", "description", "epilog")
+
+
+@pytest.mark.parametrize(("pattern", "found", "left"), ROWS, ids=[row[1] for row in ROWS])
+def test_each_turn_is_found_and_its_like_is_not(pattern: str, found: str, left: str) -> None:
+    assert turns(found) and not turns(left)
+    assert re.search(pattern, found)
+
+
+def comments(header: Path) -> str:
+    """A header's comments without its rules, which are for contributors."""
+    text = header.read_text(encoding="utf-8").split("Rules of the interface")[0]
+    found = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.S)
+    return "\n".join(re.sub(r"^ \*", "", a or b, flags=re.M) for a, b in found)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_a_header_is_in_plain_words(header: Path) -> None:
+    assert len(comments(header)) > 1000
+    assert turns(comments(header)) == []
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_is_in_plain_words(page: Path) -> None:
+    assert turns(prose(page)) == []
+    for row in re.findall(r"^\|(.*)\|$", prose(page), re.M):
+        for cell in re.split(r"(?<!\\)\|", row):
+            words = re.sub(r"\]\([^)]*\)", "]", cell).split()
+            assert len(words) <= WIDEST, f"{page.name}: {cell.strip()}"
+
+
+def test_the_help_of_the_program_is_in_plain_words(phasor: Path) -> None:
+    for command in [[], *([name] for name in entries.commands())]:
+        said = subprocess.run(
+            [phasor, "help", *command], capture_output=True, text=True, check=True
+        ).stdout
+        assert turns(said) == [], command
+        for line in re.sub(r"\n {10,}", " ", said).splitlines():
+            flag = re.fullmatch(r"  -\S*(?: \S+)?  +(.*)", line) if command else None
+            if flag:  # a sentence, so that defaults and conditions have a place of their own
+                assert re.match(r"[A-Z]|q8|c, asm", flag[1]) and flag[1].endswith((".", '"')), line
+
+
+def test_the_help_of_the_tools_is_in_plain_words() -> None:
+    found = 0
+    for path in sorted((ROOT / "tools").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            texts = [k.value for k in node.keywords if k.arg in HELPS]
+            texts += node.args if isinstance(node.func, ast.Name) and node.func.id == "add" else []
+            for text in texts:
+                for part in ast.walk(text):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        found += 1
+                        assert turns(part.value) == [], f"{path}:{part.lineno}: {part.value}"
+    assert found > 80
