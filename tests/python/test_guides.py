@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,19 @@ def test_first_steps_are_two_clicks_from_the_readme():
 def test_every_page_is_reached_from_the_readme():
     pages = {page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")}
     assert not pages - reached(ROOT / "README.md", 4)
+
+
+def test_the_page_of_the_converter_has_its_options():
+    helped = subprocess.run(
+        [sys.executable, ROOT / "tools/convert.py", "--help"], capture_output=True, text=True
+    ).stdout
+    lines = re.findall(r"^  (-.*?)(?:   .*)?$", helped, re.M)
+    options = {name for line in lines for name in re.findall(r"(?<!\S)--?[a-z][\w-]*", line)}
+    page = text(ROOT / "docs/reference/converter.md")
+    part = page[page.index("## Options") : page.index("## Sources")]
+    named = set(re.findall(r"`(-[\w-]+)", part))
+    assert named == options - {"-h", "--help", "--output"}
+    assert len(options) > 20
 
 
 def test_the_page_of_the_c_interface_names_every_function():
