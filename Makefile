@@ -256,7 +256,7 @@ PROGRAMS_C   := $(C_SRC:examples/c/%.c=$(OUT)/c-%)
 OLD_CALLER   := $(OUT)/old-caller
 
 # ---------------------------------------------------------------- main targets
-.PHONY: all tests programs help clean distclean install uninstall FORCE
+.PHONY: all shared tests programs help clean distclean install uninstall FORCE
 all: $(LIBRARY) $(PROGRAM)
 tests: all $(TESTS) $(if $(TARGET)$(filter-out release,$(config)),,$(BOUND_TESTS)) $(PROGRAMS_CPP) $(PROGRAMS_C) $(OLD_CALLER)
 programs: $(PROGRAMS_CPP) $(PROGRAMS_C) $(OLD_CALLER)
@@ -267,6 +267,15 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 
 $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
+
+# The same objects as a shared library, linked by the C compiler; its names and their versions are those of phasor.map (tools/make/abi.py).
+VERSION = $(shell sed -n 's/^\#define PHASOR_VERSION_[MP][A-Z]* //p' include/phasor.h | paste -sd.)
+SONAME  = libphasor.so.$(firstword $(subst ., ,$(VERSION)))
+$(OUT)/$(SONAME): $(CORE_OBJ) $(EXPORTS) $(OUT)/library.list
+	$(call short,LINK)$(CC) -shared $(OPTIMIZE) $(MACHINE) $(LINK_SECTIONS) -Wl,-soname,$(SONAME),--version-script=$(EXPORTS),-z,defs -o $@ $(CORE_OBJ) $(LDFLAGS)
+shared: $(OUT)/libphasor.so
+$(OUT)/libphasor.so: $(OUT)/$(SONAME)
+	@ln -sf $(SONAME) $@
 
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
 SENTENCE_OBJ := $(filter %/sentences.o,$(CLI_OBJ))
@@ -341,16 +350,17 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(GENERATOR_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
-VERSION = $(shell sed -n 's/^\#define PHASOR_VERSION_[MP][A-Z]* //p' include/phasor.h | paste -sd.)
 # What pkg-config and CMake find, of the templates that CMakeLists.txt fills too.
 PACKAGE_LINK := $(if $(filter-out wasm32,$(ARCH)),$(ASKS_LEVELS_$(ARCH)))
 fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|lib|g' -e 's|@INCLUDEDIR@|include|g' -e 's|@TO_INCLUDE@|../include|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LINK@|$(PACKAGE_LINK)|g' $1 > $2
-INSTALLED := bin/phasor $(INTERFACE) lib/libphasor.a lib/pkgconfig/phasor.pc lib/cmake/phasor/phasorConfig.cmake lib/cmake/phasor/phasorConfigVersion.cmake
+INSTALLED = bin/phasor $(INTERFACE) lib/libphasor.a $(if $(SHARED),lib/libphasor.so lib/$(SONAME) lib/libphasor.so.$(VERSION)) lib/pkgconfig/phasor.pc lib/cmake/phasor/phasorConfig.cmake lib/cmake/phasor/phasorConfigVersion.cmake
 INSTALL_TO = $(DESTDIR)$(PREFIX)
-install: all
+install: all $(if $(SHARED),shared)
 	install -d $(sort $(dir $(INSTALLED:%=$(INSTALL_TO)/%)))
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_TO)/bin/phasor)
 	install -m 644 $(LIBRARY) $(INSTALL_TO)/lib/libphasor.a
+	$(if $(SHARED),install -m 755 $(OUT)/$(SONAME) $(INSTALL_TO)/lib/libphasor.so.$(VERSION) && \
+	  ln -sf libphasor.so.$(VERSION) $(INSTALL_TO)/lib/$(SONAME) && ln -sf $(SONAME) $(INSTALL_TO)/lib/libphasor.so)
 	install -m 644 $(INTERFACE) $(INSTALL_TO)/include/
 	$(call fill,cmake/phasor.pc.in,$(INSTALL_TO)/lib/pkgconfig/phasor.pc)
 	$(foreach f,phasorConfig.cmake phasorConfigVersion.cmake,$(call fill,cmake/$f.in,$(INSTALL_TO)/lib/cmake/phasor/$f) &&) true
@@ -369,6 +379,7 @@ help:
 	@sed -n '3,10s/^# *//p' Makefile
 
 #: make                 build/phasor and build/libphasor.a
+#: make shared          build/libphasor.so: the shared library
 #: make demo            installs what is missing, builds, translates a few sentences
 #: make python          .venv, with what tools/convert.py needs
 #: make test            what a contributor needs, in minutes: C++, Python, the host's levels, the rules of the source; ONLY='unit pytest'

@@ -9,6 +9,8 @@ ROOMS := format kernels text text/chat quantize model runtime decode api
 LEVEL_FILES := src/kernels/level_%.cpp src/kernels/*/level_%.cpp
 CLI_FILES   := src/cli/*.cpp src/cli/*/*.cpp
 INTERFACE   := include/phasor.h include/phasor.hpp
+# The names of the shared library.
+EXPORTS     := src/api/phasor.map
 
 # ---------------------------------------------------------------- flags
 # Every multiply-add that is one operation is written as such: the compiler may not make others (rule 1.1).

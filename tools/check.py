@@ -50,7 +50,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import entries, generate, links, lock, stack
+from make import abi, entries, generate, links, lock, stack
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -548,6 +548,11 @@ def check_interface(args):
     problems = [f"{n} is declared but not in the library" for n in sorted(declared - defined)]
     problems += [f"{n} is exported but not in phasor.h" for n in sorted(defined - declared)]
     return problems_to(problems, f"{len(declared)} functions")
+
+
+def check_abi(args):
+    problems, count = abi.check(args.cc)
+    return problems_to(problems, f"{count} functions and structs as recorded")
 
 
 def check_symbols(args):

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""What a program that is compiled with include/phasor.h relies on: functions, the layout of
+structs, the values of constants. src/facts/abi.toml records it; `make check` (row abi) compares.
+
+    abi.py           what differs from the record
+    abi.py --write   records what has been added: functions, constants, fields behind the last one
+                     of a struct that begins with its size, structs. Refuses any other change
+    abi.py --write --break   records any change: programs must be compiled anew
+
+A function has the release in which it is first exported, its version in the shared library
+(src/api/phasor.map); those under "Experimental" have none and may go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phasor.entry import front_door
+from phasor.errors import PhasorError
+from phasor.files import write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include/phasor.h"
+RECORD = ROOT / "src/facts/abi.toml"
+Record = dict[str, dict[str, Any]]
+
+
+class Names(NamedTuple):
+    functions: dict[str, str]  # name: types; those that are not experimental
+    experimental: set[str]
+    structs: dict[str, list[str]]
+    constants: list[str]
+
+
+def parts_of(text: str) -> tuple[str, str]:
+    """The header without comments: what programs may rely on, and its experimental part."""
+    parts = {True: "", False: ""}
+    for part in re.split(r"^(?=/\* =+ \d\. )", text, flags=re.M):
+        parts[part.split("*/")[0].strip(" /*=").endswith("Experimental")] += part
+    plain = {k: re.sub(r"/\*.*?\*/", " ", part, flags=re.S) for k, part in parts.items()}
+    return plain[False], plain[True]
+
+
+def prototypes(text: str) -> dict[str, str]:
+    """{function: its types}"""
+    found: dict[str, str] = {}
+    pattern = r"^([a-z][\w *]*[\s*])(phasor_\w+)\(([^;{}()]*)\)[\s\w]*;"
+    for m in re.finditer(pattern, text, re.M):
+        kinds = [re.sub(r"(?<=[\s*])\w+$", "", p.strip()).strip() for p in m[3].split(",")]
+        if m[3] == "void":
+            kinds = []
+        found[m[2]] = f"{m[1].strip()} ({', '.join(kinds)})"
+    return found
+
+
+def names_of(text: str) -> Names:
+    plain, experimental = parts_of(text)
+    structs: dict[str, list[str]] = {}
+    for m in re.finditer(r"typedef struct (phasor_\w+) \{(.*?)\n\} \1;", plain, re.S):
+        fields: list[str] = []
+        for declaration in m[2].split(";"):
+            pointer = re.search(r"\(\*(\w+)\)\s*\(", declaration)
+            if pointer:
+                fields.append(pointer[1])
+            elif declaration.strip():
+                fields += re.findall(r"(\w+)(?:\[\w+\])?\s*(?=,|$)", declaration.strip())
+        structs[m[1]] = fields
+    constants = re.findall(r"\b(PHASOR_\w+) = ", plain)
+    constants += re.findall(r"^#define (PHASOR_\w+) (?:0x)?[0-9A-Fa-f]+u\b", plain, re.M)
+    return Names(prototypes(plain), set(prototypes(experimental)), structs, constants)
+
+
+def compiled(names: Names, cc: str) -> tuple[dict[str, list[Any]], dict[str, int]]:
+    """The layout of the structs and the values, by the compiler: it writes them as data, so the
+    program need not run."""
+    asked: list[str] = []
+    for struct, fields in names.structs.items():
+        asked.append(f"sizeof({struct})")
+        for field in fields:
+            asked += [f"offsetof({struct}, {field})", f"sizeof((({struct}*)0)->{field})"]
+    asked += [f"(unsigned long)({name})" for name in names.constants]
+    body = '#include <stddef.h>\n#include "phasor.h"\n'
+    body += f"const unsigned long asked[] = {{{', '.join(asked)}}};\n"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "asked.c"
+        source.write_text(body, encoding="utf-8")
+        object_file = Path(folder) / "asked.o"
+        command = [*cc.split(), "-std=c11", f"-I{HEADER.parent}", "-c", source, "-o", object_file]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise PhasorError(f"{cc}: {made.stderr.strip().splitlines()[0]}")
+        binary = Path(folder) / "asked.bin"
+        copy = ["objcopy", "-O", "binary", "-j", ".rodata", object_file, binary]
+        subprocess.run(copy, check=True)
+        data = binary.read_bytes()
+    values = [int.from_bytes(data[i : i + 8], sys.byteorder) for i in range(0, len(data), 8)]
+    if len(values) < len(asked):
+        raise PhasorError(f"{cc}: expected {len(asked)} numbers of 8 bytes, found {len(values)}")
+    given = iter(values)
+    layout = {
+        struct: [next(given), [[field, next(given), next(given)] for field in fields]]
+        for struct, fields in names.structs.items()
+    }
+    return layout, {name: next(given) for name in names.constants}
+
+
+def release(text: str) -> str:
+    return ".".join(re.findall(r"^#define PHASOR_VERSION_M\w+ (\d+)$", text, re.M))
+
+
+def now(cc: str) -> tuple[Record, set[str]]:
+    text = HEADER.read_text(encoding="utf-8")
+    names = names_of(text)
+    layout, values = compiled(names, cc)
+    record: Record = {
+        "functions": {n: [release(text), p] for n, p in sorted(names.functions.items())},
+        "structs": dict(sorted(layout.items())),
+        "constants": dict(sorted(values.items())),
+    }
+    return record, names.experimental
+
+
+def recorded() -> Record:
+    if not RECORD.is_file():
+        return {"functions": {}, "structs": {}, "constants": {}}
+    return tomllib.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def changes(old: Record, new: Record) -> tuple[list[str], list[str]]:
+    """What has been added, and what a program would notice."""
+    added: list[str] = []
+    broken: list[str] = []
+    for kind in ("functions", "structs", "constants"):
+        added += [f"{n} is not recorded" for n in new[kind] if n not in old[kind]]
+        broken += [f"{n} is gone" for n in old[kind] if n not in new[kind]]
+    for name, (_, prototype) in old["functions"].items():
+        if name in new["functions"] and new["functions"][name][1] != prototype:
+            broken.append(f"{name} was {prototype}, is {new['functions'][name][1]}")
+    for name, value in old["constants"].items():
+        if new["constants"].get(name, value) != value:
+            broken.append(f"{name} was {value}, is {new['constants'][name]}")
+    for name, (size, fields) in old["structs"].items():
+        if name not in new["structs"] or new["structs"][name] == [size, fields]:
+            continue
+        grown = new["structs"][name][1]
+        if grown[: len(fields)] == fields and len(grown) > len(fields):
+            if fields[0][0] == "struct_size" and grown[len(fields)][1] >= size:
+                added.append(f"{name} has {grown[len(fields)][0]}, which is not recorded")
+                continue
+        was = next((a for a, b in zip(fields, grown) if a != b), [f"size {size}"])
+        broken.append(f"{name}: {was[0]} has another place, size or neighbor")
+    return added, broken
+
+
+def written(record: Record) -> str:
+    def quoted(value: Any) -> str:
+        if isinstance(value, list):
+            return f"[{', '.join(quoted(v) for v in value)}]"
+        return f'"{value}"' if isinstance(value, str) else str(value)
+
+    lines = [
+        "# What programs that are compiled with include/phasor.h rely on; tools/make/abi.py writes"
+        " it.",
+        "# A function: the release that first exports it, its types. A struct: its size, and each",
+        "# field's name, offset and size, on 64-bit machines.",
+    ]
+    for kind in ("functions", "constants"):
+        lines += ["", f"[{kind}]"]
+        lines += [f"{n} = {quoted(v)}" for n, v in sorted(record[kind].items())]
+    lines += ["", "[structs]"]
+    for name, (size, fields) in sorted(record["structs"].items()):
+        lines += [f"{name} = [{size}, [", *(f"  {quoted(f)}," for f in fields), "]]"]
+    return "\n".join(lines) + "\n"
+
+
+def merged(old: Record, new: Record) -> Record:
+    """The new one, with the release of each function that was there."""
+    functions = {
+        n: [old["functions"].get(n, row)[0], row[1]] for n, row in new["functions"].items()
+    }
+    return {**new, "functions": functions}
+
+
+def check(cc: str) -> tuple[list[str], int]:
+    """Problems, and the number of functions and structs."""
+    new, _ = now(cc)
+    added, broken = changes(recorded(), new)
+    how = "python3 tools/make/abi.py --write"
+    problems = [f"{a}: {how}" for a in added] + [f"{b}: programs would break" for b in broken]
+    return problems, len(new["functions"]) + len(new["structs"])
+
+
+@front_door("abi")
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cc", default=os.environ.get("CC", "cc"))
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--break", dest="breaks", action="store_true")
+    args = parser.parse_args()
+    if not args.write:
+        problems, count = check(args.cc)
+        print("\n".join(problems) or f"{count} functions and structs are as recorded")
+        return 1 if problems else 0
+    new, _ = now(args.cc)
+    old = recorded()
+    added, broken = changes(old, new)
+    if broken and not args.breaks:
+        raise PhasorError("; ".join(broken) + ": programs would break; --break records it")
+    write_text(RECORD, written(merged(old, new)))
+    print("\n".join(added + broken) or "nothing has changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
