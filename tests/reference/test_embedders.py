@@ -32,12 +32,25 @@ _SIZES = {
     "intermediate_size": 40,
     "max_position_embeddings": LONGEST,
 }
+_GEMMA3 = {**_SIZES, "head_dim": 8, "sliding_window": 12, "query_pre_attn_scalar": 9}
+_GEMMA3["layer_types"] = ["sliding_attention", "full_attention", "sliding_attention"]
 # Class: its configuration, the modules behind it, whether its names have the causal model's trunk.
 CASES = {
     "Qwen3": ({**_SIZES, "head_dim": 10}, {}, True),
     "Qwen2": (_SIZES, {"dense": 14}, False),
     "Mistral": ({**_SIZES, "sliding_window": 7}, {}, False),
     "Gemma": ({**_SIZES, "head_dim": 8}, {"dense": 9, "pooling": "mean_tokens"}, True),
+    "Gemma3": (_GEMMA3, {"dense": 9, "pooling": "mean_tokens"}, False),
+    "Gemma3, in both directions": (
+        {**_GEMMA3, "use_bidirectional_attention": True},
+        {"denses": (40, 19), "pooling": "mean_tokens"},
+        False,
+    ),
+    "Gemma3, in both directions, a narrow window": (
+        {**_GEMMA3, "use_bidirectional_attention": True, "sliding_window": 5},
+        {"denses": (17,), "normalize": False},
+        False,
+    ),
     "GPT2": (
         {
             "vocab_size": VOCABULARY,
@@ -53,25 +66,32 @@ CASES = {
 EOS = 3
 
 
+def drawn(model: torch.nn.Module) -> torch.nn.Module:
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn_like(p) * 0.3 + (p.dim() == 1))
+    return model
+
+
 class Embedder:
     """A random model with its modules, as sentence-transformers saves it."""
 
     def __init__(self, name: str, folder: Path) -> None:
         torch.manual_seed(len(name))
         config, self.modules, causal = CASES[name]
+        self.causal, name = "both" not in name, name.split(",")[0]
         kind = getattr(
             transformers, f"{name}LMHeadModel" if name == "GPT2" else f"{name}ForCausalLM"
         )
-        bare = getattr(transformers, f"{name}Model")
+        bare = getattr(transformers, "Gemma3TextModel" if name == "Gemma3" else f"{name}Model")
         whole = kind(kind.config_class(**config))
-        with torch.no_grad():
-            for p in whole.parameters():
-                p.copy_(torch.randn_like(p) * 0.3 + (p.dim() == 1))
-        whole.save_pretrained(folder)
+        drawn(whole).save_pretrained(folder)
         if not causal:
-            bare.from_pretrained(folder).save_pretrained(folder)
+            drawn(bare.from_pretrained(folder)).save_pretrained(folder)
         self.model, self.folder = bare.from_pretrained(folder).eval(), folder
         self.dense = torch.nn.Linear(WIDTH, self.modules.get("dense", 1))
+        widths = (WIDTH, *self.modules.get("denses", ()))  # without biases and activations
+        self.denses = [torch.nn.Linear(*pair, bias=False) for pair in zip(widths, widths[1:])]
         self._write_modules()
         self._write_tokenizer()
 
@@ -90,6 +110,13 @@ class Embedder:
             }
             self._put("2_Dense/config.json", config)
             save_file(weights, self.folder / "2_Dense" / "model.safetensors")
+        for i, dense in enumerate(self.denses, 2):
+            kinds.append(("Dense", f"{i}_Dense"))
+            config = {"in_features": dense.in_features, "out_features": dense.out_features}
+            config |= {"bias": False, "activation_function": "torch.nn.modules.linear.Identity"}
+            self._put(f"{i}_Dense/config.json", config)
+            weights = {"linear.weight": dense.weight.detach()}
+            save_file(weights, self.folder / f"{i}_Dense" / "model.safetensors")
         if self.modules.get("normalize", True):
             kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
         self._put(
@@ -146,6 +173,8 @@ class Embedder:
             hidden = self.model(torch.tensor([ids])).last_hidden_state[0]
             mean = self.modules.get("pooling") == "mean_tokens"
             x = hidden.mean(0) if mean else hidden[-1]
+            for dense in self.denses:
+                x = dense(x)
             if "dense" in self.modules:
                 x = torch.tanh(self.dense(x))
             if self.modules.get("normalize", True):
@@ -178,7 +207,8 @@ def test_the_file_says_what_it_is(embedder):
     file = PhasorFile(embedder.path)
     d = file.descriptor
     assert d["model"]["stack"] == D.ENCODER and d["source"]["suffix"] == [EOS]
-    assert all(kind["causal"] for kind in d["kinds"]) and d["output"]["output"] == D.POOLED
+    assert all(kind["causal"] == embedder.causal for kind in d["kinds"])
+    assert d["output"]["output"] == D.POOLED
     assert d["source"]["longest_text"] == CUT
     assert d["output"]["prompts"].startswith("\x1f\x1e") and "find c: " in d["output"]["prompts"]
 

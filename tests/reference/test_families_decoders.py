@@ -162,6 +162,11 @@ _LONGROPE = {
 }
 _QK = {"qk_layernorm": True}
 
+_GRANITE4 = {
+    **{**_PLAIN, "num_local_experts": 0, "layer_types": ["attention"] * 3},
+    **{"shared_intermediate_size": 37, "mamba_n_heads": 6},
+}
+_ROPE = {"position_embedding_type": "rope"}
 _VISION = {
     **{"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1},
     **{"num_attention_heads": 2, "image_size": 8, "patch_size": 4},
@@ -641,6 +646,16 @@ CASES = [
             "scale_embedding": False,
             "activation_function": "relu",
             "tie_word_embeddings": False,
+        },
+    ),
+    Case("GraniteMoeHybridForCausalLM", "rotary positions", {**_GRANITE4, **_ROPE}),
+    Case(
+        "GraniteMoeHybridForCausalLM",
+        "no positions, biases, tied, factors",
+        {
+            **{**_GRANITE4, "attention_bias": True, "tie_word_embeddings": True},
+            **{"embedding_multiplier": 3.0, "attention_multiplier": 0.2, "logits_scaling": 4.0},
+            "residual_multiplier": 0.4,
         },
     ),
     *_PICTURED,

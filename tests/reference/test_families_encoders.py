@@ -66,7 +66,7 @@ class Case:
             if self.modules
             else next(
                 (h for h in ("MaskedLM", "PreTraining", "Sequence", "Token") if h in self.model),
-                "hidden",
+                "Sequence" if "Sentence" in self.model else "hidden",
             )
         )
 
@@ -141,6 +141,22 @@ _T5 = {
 }
 _MEAN = {"pooling": "mean_tokens", "normalize": True}
 
+_OF_BERT = [
+    Case("BertForNextSentencePrediction", "", _BERT),
+    Case("ErnieModel", "", _BERT),
+    Case("ErnieForMaskedLM", "types of tasks", {**_BERT, "use_task_id": True}),
+    Case(
+        "ErnieForSequenceClassification",
+        "3 labels, types of tasks",
+        {**_BERT, "use_task_id": True, "task_type_vocab_size": 2, "num_labels": 3},
+    ),
+    Case("MegatronBertModel", "", _BERT),
+    Case("MegatronBertForMaskedLM", "", {**_BERT, "hidden_size": 42, "hidden_act": "relu"}),
+    Case("MegatronBertForTokenClassification", "", _BERT),
+    Case("RobertaPreLayerNormModel", "", _ROBERTA),
+    Case("RobertaPreLayerNormForMaskedLM", "", {**_ROBERTA, "type_vocab_size": 2}),
+    Case("RobertaPreLayerNormForSequenceClassification", "", _ROBERTA),
+]
 CASES = [
     Case("BertModel", "", _BERT),
     Case("BertForMaskedLM", "", {**_BERT, "hidden_act": "gelu_new"}),
@@ -190,6 +206,7 @@ CASES = [
     Case("XLMRobertaForSequenceClassification", "1 label", {**_ROBERTA, "num_labels": 1}),
     Case("XLMRobertaModel", "mean, normalized", _ROBERTA, _MEAN),
     Case("CamembertForTokenClassification", "", {**_ROBERTA, "num_labels": 3}),
+    *_OF_BERT,
     Case("DistilBertModel", "", _DISTILBERT),
     Case(
         "DistilBertForMaskedLM", "sinusoidal start", {**_DISTILBERT, "sinusoidal_pos_embds": True}
@@ -325,8 +342,11 @@ class Torch:
         if case.modules:
             self._write_modules(folder)
         self.model = model.double().eval()
+        self.residual = None  # where the last hidden states are after the final norm
         if "T5" in case.model:
             self.model.encoder.final_layer_norm.register_forward_pre_hook(self._keep)
+        if "Megatron" in case.model:
+            self.model.base_model.encoder.ln.register_forward_pre_hook(self._keep)
         if "ModernBert" in case.model:
             for part in self.model.modules():
                 if type(part).__name__ == "ModernBertRotaryEmbedding":
@@ -453,7 +473,7 @@ class Torch:
                     input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
                 )
                 hidden, out = result.hidden_states, next(iter(result.values()))
-                if "T5" in self.case.model:  # whose last hidden states are after the final norm
+                if self.residual is not None:
                     hidden = (*hidden[:-1], self.residual)
         rows = range(len(lengths))
         layers = [[h[r, : lengths[r]].numpy() for h in hidden[1:]] for r in rows]

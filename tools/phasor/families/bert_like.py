@@ -91,6 +91,48 @@ def choice(pooler: str, activation: int | str = D.TANH) -> Head:
     )
 
 
+def bert_heads(pooler: str) -> dict[str, Head]:
+    """The classes of BERT; pooler: the module that makes one vector of the first token's."""
+    one = Head(D.CLASSES, D.FIRST, pooler, D.TANH)
+    follows = one._replace(
+        last="cls.seq_relationship",
+        fixed_classes=("is_next", "not_next"),
+        scores=D.SOFTMAX,
+        unused=("cls.predictions.*",),
+    )
+    return {
+        "Model": BARE,
+        "ForMaskedLM": BERT_WORDS,
+        "ForPreTraining": BERT_WORDS,
+        "ForNextSentencePrediction": follows,
+        "ForSequenceClassification": one._replace(last="classifier"),
+        "ForTokenClassification": TOKENS,
+        "ForQuestionAnswering": SPANS,
+        "ForMultipleChoice": choice(pooler),
+    }
+
+
+def roberta_heads(pooler: str) -> dict[str, Head]:
+    """The classes of RoBERTa."""
+    return {
+        "Model": BARE,
+        "ForMaskedLM": ROBERTA_WORDS,
+        "ForSequenceClassification": ROBERTA_CLASSES,
+        "ForTokenClassification": TOKENS,
+        "ForQuestionAnswering": SPANS,
+        "ForMultipleChoice": choice(pooler),
+    }
+
+
+def norms_first(e: Encoder, embedding_norm: bool = True) -> None:
+    """Norms before each sub-layer, and one behind the last block."""
+    eps = e.kind["norm_eps"]
+    e.kind["norm_place"] = D.BEFORE
+    e.stack.update(final_norm=D.LAYER_NORM, final_norm_eps=eps)
+    if not embedding_norm:
+        del e.stack["embedding_norm"], e.stack["embedding_norm_eps"]
+
+
 def bert(e: Encoder) -> None:
     e.segments()
     e.relative_keys()

@@ -55,6 +55,8 @@ class Decoder(Positioned):
     crossing: its blocks look at what another stack gives.
     """
 
+    both_ways = False  # each position sees those behind it too, and its windows have two sides
+
     def __init__(
         self, family: Family, config: Config, context: int = 0, crossing: bool = False
     ) -> None:

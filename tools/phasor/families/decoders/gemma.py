@@ -54,14 +54,20 @@ def _vaultgemma(d: Decoder) -> None:
     d.kind["norm_place"] = D.BEFORE
 
 
+def _window(d: Decoder) -> dict[str, int]:
+    """Of EmbeddingGemma the half of it on either side."""
+    d.both_ways = d.config.flag("use_bidirectional_attention", default=False)
+    window = d.window()
+    return {"window": 2 * (window["window"] // 2) + 1} if d.both_ways and window else window
+
+
 def _gemma3(d: Decoder) -> None:
     _gemma_both(d)
-    d.config.must("use_bidirectional_attention", False)
     d.config.must("attn_logit_softcapping", None)  # which transformers has and does not compute
     d.kind["qk_norm"] = D.RMS_NORM
     pattern = sliding_pattern(d)
     local = d.rotation("rope_local_base_freq", scaled=False, layer_type=SLIDING)
-    near, far = {**d.window(), **local}, d.rotation(layer_type=FULL)
+    near, far = {**_window(d), **local}, d.rotation(layer_type=FULL)
     d.sliding(lambda i: (i + 1) % pattern, near, far)
 
 

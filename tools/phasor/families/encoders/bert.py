@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from phasor.families.bert_like import (
-    BARE,
-    BERT_NAMES,
-    BERT_WORDS,
-    SIZES,
-    SPANS,
-    TOKENS,
-    bert,
-    choice,
-)
+from phasor.families.bert_like import BERT_NAMES, SIZES, bert, bert_heads
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.families.heads import Head
@@ -26,17 +17,7 @@ BERT = Family(
     BERT_NAMES,
     SIZES,
     adapt=bert,
-    heads={
-        "Model": BARE,
-        "ForMaskedLM": BERT_WORDS,
-        "ForPreTraining": BERT_WORDS,
-        "ForSequenceClassification": Head(
-            D.CLASSES, D.FIRST, "bert.pooler.dense", D.TANH, last="classifier"
-        ),
-        "ForTokenClassification": TOKENS,
-        "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": choice("bert.pooler.dense"),
-    },
+    heads=bert_heads("bert.pooler.dense"),
     harmless=words("""
         pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head
         pooler_type

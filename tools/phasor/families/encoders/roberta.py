@@ -1,18 +1,9 @@
-"""RoBERTa (Liu et al. 2019), XLM-R, CamemBERT: positions begin after the padding id."""
+"""RoBERTa (Liu et al. 2019), XLM-R, CamemBERT, and RoBERTa with norms first (Ott et al. 2019):
+positions begin after the padding id."""
 
 from __future__ import annotations
 
-from phasor.families.bert_like import (
-    BARE,
-    BERT_NAMES,
-    ROBERTA_CLASSES,
-    ROBERTA_WORDS,
-    SIZES,
-    SPANS,
-    TOKENS,
-    bert,
-    choice,
-)
+from phasor.families.bert_like import BERT_NAMES, SIZES, bert, norms_first, roberta_heads
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.format import descriptor as D
@@ -32,12 +23,27 @@ ROBERTA = Family(
     BERT_NAMES,
     {**SIZES, "pad_token_id": 1},
     adapt=_roberta,
-    heads={
-        "Model": BARE,
-        "ForMaskedLM": ROBERTA_WORDS,
-        "ForSequenceClassification": ROBERTA_CLASSES,
-        "ForTokenClassification": TOKENS,
-        "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": choice("roberta.pooler.dense"),
+    heads=roberta_heads("roberta.pooler.dense"),
+)
+
+
+def _first(e: Encoder) -> None:
+    _roberta(e)
+    norms_first(e)
+
+
+ROBERTA_NORMS_FIRST = Family(
+    D.ENCODER,
+    ("roberta-prelayernorm",),
+    ("RobertaPreLayerNorm",),
+    "roberta_prelayernorm.",
+    {
+        **BERT_NAMES,
+        "attention_norm": "encoder.layer.{layer}.attention.LayerNorm.weight",
+        "ffn_norm": "encoder.layer.{layer}.intermediate.LayerNorm.weight",
+        "final_norm": "LayerNorm.weight",
     },
+    {**SIZES, "pad_token_id": 1},
+    adapt=_first,
+    heads=roberta_heads("roberta_prelayernorm.pooler.dense"),
 )

@@ -258,6 +258,12 @@ def _read_decoder(
     brings_code = _check_code(config, family, head)
     causal = head is None or config.flag("is_causal", default=True)
     made = Decoder(family, config, changes.context)
+    if made.both_ways and head is None:
+        raise config.error(
+            "use_bidirectional_attention",
+            "true gives no next tokens; with the modules.json of its publishers it gives vectors",
+        )
+    causal = causal and not made.both_ways
     made.notes += [_CODE_NOTE] * brings_code
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
@@ -328,8 +334,9 @@ def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family
     """The family of a model type; of several that have it, the one of the class, or of the encoder
     where the model gives a vector."""
     kind, names = values.get("model_type"), values.get("architectures")
-    refuse(where, values)
     found = [family for family in FAMILIES if kind in family.types]
+    if not any(family.judges for family in found):
+        refuse(where, values)
     if not found and "_class_name" in values:
         raise PhasorError(f"{where}: is a part of a pipeline of diffusers: not a model of text")
     if not found:

@@ -144,7 +144,8 @@ def build(
     that it does not say. causal: a query sees what is before it, and not all."""
     decoder = made.build(name, checkpoint)
     d = decoder.descriptor
-    if not causal and any(k["window"] or k["position"] not in _BOTH_WAYS for k in d["kinds"]):
+    one_sided = any(k["window"] for k in d["kinds"]) and not made.both_ways
+    if not causal and (one_sided or any(k["position"] not in _BOTH_WAYS for k in d["kinds"])):
         raise made.config.error(
             "is_causal", "false is built with rotary positions and without windows"
         )
