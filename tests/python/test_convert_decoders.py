@@ -438,6 +438,20 @@ def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
     assert name in line or (name, value) == ("head_dim", 5), line
 
 
+@pytest.mark.parametrize(
+    "more, what",
+    [
+        ({}, "num_local_experts: 8 is not built, expected 0"),
+        ({"num_local_experts": 0}, "layer_types: a Mamba layer is not built"),
+        ({"num_local_experts": 0, "layer_types": ["attention", "mamba"]}, "layer_types: a Mamba"),
+    ],
+)
+def test_granite_4_with_experts_or_a_mamba_is_not_built(llama, capsys, more, what):
+    own = {"model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"]}
+    llama.config.update({**own, **more})
+    assert what in llama.refused(capsys)
+
+
 @pytest.fixture()
 def llava(llama):
     """The same Llama inside of a model with pictures."""
@@ -1101,11 +1115,15 @@ def test_an_odd_value_inside_of_a_scaling(table, scaling):
             )
 
 
+# What those say whose defaults are not built.
+BUILT = {"granitemoehybrid": {"num_local_experts": 0, "layer_types": ["attention"] * 32}}
+
+
 @pytest.mark.parametrize("family", decoders.FAMILIES, ids=lambda f: f.types[0])
 def test_the_defaults_of_every_family_make_a_descriptor(family):
-    made = decoder.Decoder(
-        family, hf_config.Config("config.json", {"model_type": family.types[0]}, family.defaults)
-    )
+    kind = family.types[0]
+    values = {"model_type": kind, **BUILT.get(kind, {})}
+    made = decoder.Decoder(family, hf_config.Config("config.json", values, family.defaults))
     assert D.check(made.descriptor("m")) is None
     assert len(D.layers_of(made.stack)) == made.count
 

@@ -1,4 +1,4 @@
-"""Granite (IBM 2024): factors; and Granite 4 (2025) where no layer is a Mamba and none has experts."""
+"""Granite (IBM 2024): factors; Granite 4 (2025) where no layer is a Mamba and none has experts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ERNIE (Sun et al. 2019 to 2021): BERT, and in its third version a type of task, which is the first
+"""ERNIE (Sun et al. 2019 to 2021): BERT; in its third version with a type of task, the first
 one."""
 
 from __future__ import annotations
