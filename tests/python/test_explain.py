@@ -3,6 +3,7 @@ against outputs, and what a stranger's checkpoint does to either."""
 
 from __future__ import annotations
 
+import pickle
 import tomllib
 from pathlib import Path
 
@@ -269,3 +270,81 @@ def test_hostile_checkpoints(kind, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert status == bool(line) and line in err and len(err.splitlines()) == bool(line)
     assert line or tomllib.loads(out)["names"]["output"] == "head.weight"
+
+
+def nanogpt(folder: Path, **arguments: object) -> Path:
+    """A checkpoint as nanoGPT's train.py saves it."""
+    form = {
+        "transformer.h.{i}.ln_1.weight": (W,),
+        "transformer.h.{i}.attn.c_attn.weight": (3 * W, W),
+        "transformer.h.{i}.attn.c_proj.weight": (W, W),
+        "transformer.h.{i}.ln_2.weight": (W,),
+        "transformer.h.{i}.mlp.c_fc.weight": (4 * W, W),
+        "transformer.h.{i}.mlp.c_proj.weight": (W, 4 * W),
+    }
+    outer = {"transformer.wte.weight": (ROWS, W), "transformer.wpe.weight": (12, W)}
+    arrays = {**block({**outer, "transformer.ln_f.weight": (W,)}, 1), **block(form)}
+    arrays["lm_head.weight"] = arrays["transformer.wte.weight"]
+    content = {"model": arrays, "model_args": {"n_layer": LAYERS, "bias": 0, **arguments}}
+    return torch_zip.save_nested(folder / "ckpt.pt", content)
+
+
+def test_a_preset_without_a_description(tmp_path, capsys):
+    """The heads are those that the training kept; the vocabulary is meta.pkl's."""
+    path, out = nanogpt(tmp_path, n_head=3), tmp_path / "m.phasor"
+    letters = {chr(97 + i): i for i in range(ROWS)}
+    table = {"stoi": letters, "itos": {i: c for c, i in letters.items()}, "vocab_size": ROWS}
+    (tmp_path / "meta.pkl").write_bytes(pickle.dumps(table))
+    words = [path, "--preset", "nanogpt", "--tokenizer", tmp_path / "meta.pkl", "-o", out]
+    assert convert.main([*map(str, words), "--quiet"]) == 0
+    assert PhasorFile(out).descriptor["kinds"][0]["heads"] == 3
+    (tmp_path / "ckpt.toml").write_text('preset = "nanogpt"\nheads = 4\n')  # counts more
+    assert convert.main([str(path), "-o", str(out), "--quiet"]) == 0
+    assert PhasorFile(out).descriptor["kinds"][0]["heads"] == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, flags, line",
+    [
+        ({}, ("--preset", "nanogpt"), "--preset nanogpt: heads: missing"),
+        ({"n_head": "3"}, ("--preset", "nanogpt"), "heads: '3', expected int"),
+        ({"n_head": 5}, ("--preset", "nanogpt"), "not divisible by"),
+        ({"n_head": 1 << 30}, ("--preset", "nanogpt"), "expected at most 16777216"),
+        ({}, ("--preset", "nanogtp"), "--preset nanogtp: preset: 'nanogtp', expected one of"),
+        ({}, ("--preset", "nanogpt", "--describe", "x.toml"), "--preset: goes without --describe"),
+    ],
+)
+def test_presets_that_cannot_be(arguments, flags, line, tmp_path, capsys):
+    path = nanogpt(tmp_path, **arguments)
+    assert convert.main([str(path), *flags, "-o", str(tmp_path / "m.phasor")]) == 1
+    assert line in capsys.readouterr().err
+    assert not (tmp_path / "m.phasor").exists()
+
+
+def test_a_list_whose_entries_are_halves_of_layers(tmp_path, capsys):
+    """Attention and feed-forward in turn: the same model as with a number for each layer."""
+    halves = {
+        "l.{i}.attn.qkv.weight": "l.{a}.1.to_qkv.weight",
+        "l.{i}.attn.out.weight": "l.{a}.1.to_out.weight",
+        "l.{i}.up.weight": "l.{b}.1.ff.0.weight",
+        "l.{i}.down.weight": "l.{b}.1.ff.3.weight",
+        "l.{i}.n1.weight": "l.{a}.0.0.weight",
+        "l.{i}.n2.weight": "l.{b}.0.0.weight",
+    }
+    plain, listed = block(PLAIN), {}
+    for old, new in halves.items():
+        for i in range(LAYERS):
+            name = new.replace("{a}", str(2 * i)).replace("{b}", str(2 * i + 1))
+            listed[name] = plain[old.replace("{i}", str(i))]
+    files = []
+    for number, arrays in enumerate((plain, listed)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = saved(folder, {**arrays, **ends()})
+        toml = explained(path, capsys)
+        assert ('"l.{layer*2+1}.1.ff.0.weight"' in toml) == bool(number)
+        (folder / "m.toml").write_text(with_lines(toml, heads=3))
+        words = [str(path), "-o", str(folder / "m.phasor"), "--quiet"]
+        assert convert.main(words) == 0, capsys.readouterr().err
+        files.append((folder / "m.phasor").read_bytes())
+    assert files[0] == files[1]

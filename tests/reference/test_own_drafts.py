@@ -89,3 +89,9 @@ def test_a_changed_draft_is_refused(saved, drafts, capsys, name, key):
     assert run(saved, name, changed(toml, name, key)) == 1
     line = "left over" if (name, key) == ("characters", "heads") else "gives something else"
     assert line in capsys.readouterr().err
+
+
+def test_nanogpt_by_its_preset_alone(saved):
+    """The heads are those of its model_args."""
+    words = [saved / "nanogpt.pt", "--preset", "nanogpt", "--expect", OWN / "nanogpt.npz"]
+    assert convert.main([*map(str, words), "-o", str(saved / "p.phasor"), "--quiet"]) == 0

@@ -26,7 +26,7 @@ import numpy as np
 from phasor import scratch
 from phasor import vectors as V
 from phasor.arguments import Parser
-from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from phasor.checkpoints.checkpoint import Checkpoint, arguments_of, open_checkpoint
 from phasor.entry import front_door
 from phasor.families import names as N
 from phasor.files import open_regular, read_text
@@ -257,7 +257,8 @@ def inputs_of(file: PhasorFile, args: argparse.Namespace) -> list[tuple[list[int
 def engines(args: argparse.Namespace) -> tuple:
     """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
-    description = read_description(args.describe or args.checkpoint.with_suffix(".toml"))
+    toml = args.describe or args.checkpoint.with_suffix(".toml")
+    description = read_description(toml, lambda: arguments_of(args.checkpoint))
     module = torch_module(description, args.checkpoint)
     program = None if args.no_phasor else find_phasor(args.phasor)
     return description, file, module, Reference(file), program

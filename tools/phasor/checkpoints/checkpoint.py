@@ -23,6 +23,8 @@ from phasor.files import cannot_read, has_file, instead_of, read_json, read_star
 _MAX_REPEATS = 8
 # Of a directory, the first that is there.
 _SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
+# Entries of a training's file that hold what its model was made with.
+_ARGUMENTS = ("model_args", "args", "hyper_parameters", "hparams", "config", "cfg")
 _MOST_NAMES = 8  # in a line
 _INDEX_FILES = tuple(f"{name}.index.json" for name in _SINGLE_FILES)
 
@@ -90,6 +92,17 @@ def read_content(path: Path) -> Any:
     with _names(path):
         start = read_start(path)
         return torch_file.content(path, start) if torch_file.is_torch_file(start) else None
+
+
+def arguments_of(path: Path) -> dict[str, Any]:
+    """What a file of torch.save says of its model beside the tensors, by known entries' names."""
+    content = None if path.is_dir() else read_content(path)
+    out: dict[str, Any] = {}
+    for key in _ARGUMENTS if isinstance(content, dict) else ():
+        value = content.get(key)
+        for part in value.parts if isinstance(value, Inert) else [value]:
+            out |= part if isinstance(part, dict) else {}
+    return out
 
 
 def _bounded(tensors: dict[str, Stored], path: Path) -> dict[str, Stored]:

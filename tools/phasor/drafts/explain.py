@@ -5,19 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from phasor.checkpoints.checkpoint import open_checkpoint, read_content
-from phasor.checkpoints.pickles import Inert
+from phasor.checkpoints.checkpoint import arguments_of, open_checkpoint
 from phasor.drafts.draft import bare, drafts
 from phasor.drafts.text import text_of
 from phasor.drafts.trial import tried
 from phasor.errors import PhasorError, named
 from phasor.files import check_output, write_text
-
-# Entries of a training's file that hold what the model was made with.
-_ARGUMENTS = ("model_args", "args", "hyper_parameters", "hparams", "config", "cfg")
-
 
 _HELP = (
     "Print a description drafted from the names and shapes of SOURCE: certain, guessed and missing"
@@ -63,7 +57,7 @@ def explained(path: Path, expect: Path | None) -> tuple[str, str]:
     """(the TOML; what is wrong with it yet, a line, or nothing)."""
     checkpoint = bare(open_checkpoint(path))
     try:
-        made = drafts(checkpoint, _arguments(path))
+        made = drafts(checkpoint, arguments_of(path))
     except PhasorError as error:
         raise named(path, error) from error
     if expect is None:
@@ -84,14 +78,3 @@ def explained(path: Path, expect: Path | None) -> tuple[str, str]:
     else:
         line += f"none can be converted; the first: {found.problem}"
     return text_of(found.draft, path.name, (f"{line}.",)), line
-
-
-def _arguments(path: Path) -> dict[str, Any]:
-    """What a file of torch.save says of its model beside the tensors."""
-    content = None if path.is_dir() else read_content(path)
-    out: dict[str, Any] = {}
-    for key in _ARGUMENTS if isinstance(content, dict) else ():
-        value = content.get(key)
-        for part in value.parts if isinstance(value, Inert) else [value]:
-            out |= part if isinstance(part, dict) else {}
-    return out

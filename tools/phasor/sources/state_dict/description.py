@@ -12,8 +12,9 @@ A key that is not known is an error. src/facts/description.toml says what there 
 defaults; [encoder] and [decoder] may have the keys of a stack once more, for that one only, and
 [[encoder.except]] for some of its layers. [source] and [target] have the ids and the tokenizer,
 [generation] what decoding is recommended; [names] maps a part of the model to the name of its
-tensor, `{layer}` standing for the layer's number; [rename] replaces names; [checkpoint] has `key`
-(the entry of a nested file) and `ignore` (patterns of tensors that are not part of the model).
+tensor, `{layer}` standing for the layer's number; [rename] replaces names; [arguments] says under
+which name the file of a training has the value of a key; [checkpoint] has `key` (the entry of a
+nested file) and `ignore` (patterns of tensors that are not part of the model).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 from phasor.errors import named, printable, shown
 from phasor.families import nearest
@@ -319,12 +320,15 @@ def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
     return value
 
 
-def read_description(path: os.PathLike | str) -> Description:
-    """Reads and checks a description; PhasorError names the file and the key."""
+def read_description(
+    path: os.PathLike | str, arguments: Callable[[], Mapping[str, Any]] = dict
+) -> Description:
+    """Reads and checks a description; PhasorError names the file and the key. arguments: gives
+    what a training kept beside the weights."""
     path = Path(path)
     text = read_text(path, _MOST_BYTES)
     try:
-        return parse_description(_parse(text), path)
+        return parse_description(_parse(text), path, arguments)
     except PhasorError as error:
         raise named(path, error) from error
 
@@ -389,9 +393,20 @@ def _merged(base: dict, over: dict) -> dict:
     return out
 
 
-def parse_description(content: dict, path: Path = Path("description")) -> Description:
+def parse_description(
+    content: dict,
+    path: Path = Path("description"),
+    arguments: Callable[[], Mapping[str, Any]] = dict,
+) -> Description:
     """The same from a dictionary, as a TOML reader gives it."""
     said, (content, implied) = content, _with_preset(dict(content))
+    named_so = _texts("arguments", _table(content, "arguments"))
+    kept = arguments() if named_so.keys() - content.keys() else {}
+    for key, name in named_so.items():
+        if key not in KEYS:
+            raise _unknown("arguments.", key, KEYS)
+        if name in kept:
+            content.setdefault(key, kept[name])
     tables = {name: _table(content, name) for name in _TABLES}
     given = _keys("", content, KEYS)
     model = {key: given.get(key, row.default) for key, row in K.MODEL.items()}

@@ -11,7 +11,7 @@ from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.sources.state_dict.description import CHOICES
-from phasor.sources.state_dict.tensors import Tensors
+from phasor.sources.state_dict.tensors import Tensors, has_layer
 
 SIDES = {"encoder": "source", "decoder": "target"}
 
@@ -84,7 +84,7 @@ class Positions(Tensors):
     def of_layers(self, part: str, layers: int, shape: tuple[int | None, ...]) -> list[np.ndarray]:
         """A tensor of each layer; one that only layer 0 has, or whose name has no {layer}, is that
         of all. None: any size."""
-        alone = "{layer}" not in self.names.get(part, "") or not any(
+        alone = not has_layer(self.names.get(part, "")) or not any(
             self.has(part, i) for i in range(1, layers)
         )
         out = []

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.checkpoint import arguments_of, open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import PhasorError, named
 from phasor.families.model import Model
 from phasor.files import check_output, has_file
 from phasor.sources.hugging_face.template import find_template
 from phasor.sources.interface import Asked, Option, Source, no_template
 from phasor.sources.state_dict import model as state_dict
-from phasor.sources.state_dict.description import read_description
+from phasor.sources.state_dict.description import (
+    Description,
+    parse_description,
+    read_description,
+)
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
 DESCRIBE = Option(
@@ -21,6 +27,7 @@ DESCRIBE = Option(
     "Description of the model. Default: the name of the checkpoint with .toml.",
     Path,
 )
+PRESET = Option("--preset", "NAME", "a description that is this preset and nothing more")
 
 
 def _description(asked: Asked) -> Path:
@@ -28,13 +35,28 @@ def _description(asked: Asked) -> Path:
 
 
 def _recognizes(asked: Asked) -> bool:
-    return asked.get(DESCRIBE) is not None or has_file(_description(asked))
+    given = asked.get(DESCRIBE) is not None or asked.get(PRESET) is not None
+    return given or has_file(_description(asked))
+
+
+def _described(asked: Asked) -> Description:
+    """The description, or that of a preset alone."""
+    preset, arguments = asked.get(PRESET), partial(arguments_of, asked.path)
+    if preset is None:
+        return read_description(_description(asked), arguments)
+    if asked.get(DESCRIBE) is not None:
+        raise PhasorError("--preset: goes without --describe, whose file may say preset")
+    flag = Path(f"--preset {preset}")
+    try:
+        return parse_description({"preset": preset}, flag, arguments)
+    except PhasorError as error:
+        raise named(flag, error) from error
 
 
 def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
     """The model with the tokenizers given, else those of the description. One file for two sides is
     stored once."""
-    description, given = read_description(_description(asked)), asked.tokenizers
+    description, given = _described(asked), asked.tokenizers
     model = state_dict.read(open_checkpoint(asked.path, description.key), description)
     sides = list(description.sides)
     check_count(len(sides), given)
@@ -59,7 +81,7 @@ SOURCE = Source(
     "a checkpoint with a description",
     _recognizes,
     _read,
-    (DESCRIBE,),
+    (DESCRIBE, PRESET),
     _template,
     "The test vectors check this file against its description. --expect FILE checks it against your"
     " model.",

@@ -3,6 +3,7 @@ there, and the line for those that are not."""
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, Mapping
 
 import numpy as np
@@ -26,6 +27,17 @@ PARTS: dict[str, K.Known] = {
 }
 BIASES = {f"{part}_bias": part for part, row in PARTS.items() if row.bias}
 _ATTENTION = ("qkv", "q", "k", "v")
+# {layer}, and {layer*2+1} of a list whose entries are halves of layers.
+_LAYER = re.compile(r"\{layer(?:\*(\d{1,2}))?(?:\+(\d{1,3}))?\}")
+
+
+def has_layer(text: str) -> bool:
+    return _LAYER.search(text) is not None
+
+
+def of_layer(text: str, layer: int) -> str:
+    """The name of a layer's tensor."""
+    return _LAYER.sub(lambda m: str(layer * int(m[1] or 1) + int(m[2] or 0)), text)
 
 
 class Tensors:
@@ -97,7 +109,7 @@ class Tensors:
                 f"{self.description.path}: names.{part}: missing, the preset "
                 f"{self.description.preset!r} has no name for it"
             )
-        return self.names[part].replace("{layer}", str(layer)).replace("{head}", "0")
+        return of_layer(self.names[part], layer).replace("{head}", "0")
 
     def said(self, part: str) -> Named:
         """What the description says of a part, or the preset's name."""
@@ -113,7 +125,7 @@ class Tensors:
         s = self.description.stacks.get(stack, {"kv_heads": 0, "heads": 1})
         count = (s["kv_heads"] if letter in ("k", "v") else 0) or s["heads"]
         names = (
-            text.replace("{layer}", str(layer)).replace("{head}", str(head))
+            of_layer(text, layer).replace("{head}", str(head))
             for text in self.said(part).tensors
             for head in range(count if "{head}" in text else 1)
         )
@@ -179,7 +191,7 @@ class Tensors:
                 part, {"source": "encoder", "target": "decoder"}.get(stack, stack)
             ):
                 continue
-            most = self.layer_count(part) if "{layer}" in self.names[part] else 1
+            most = self.layer_count(part) if has_layer(self.names[part]) else 1
             for layer in range(most):
                 for name in self.tensors(part, layer):
                     yield name, part
@@ -212,7 +224,8 @@ class Tensors:
         keys = self.description.stacks.get(stack, {"layers": 1})
         if said := keys.get("sets") or keys["layers"]:
             return said
-        parts = [p for p in self.names if p.startswith(f"{stack}.") and "{layer}" in self.names[p]]
+        own = [p for p in self.names if p.startswith(f"{stack}.")]
+        parts = [p for p in own if has_layer(self.names[p])]
         layers = range(D.MAX_LAYERS)
         return next((i for i in layers if not any(self.has(p, i) for p in parts)), len(layers)) or 1
 
@@ -240,7 +253,7 @@ class Tensors:
         part, s = f"{stack}.ffn_in", self.description.stacks[stack]
         if said := s["sets"] or s["layers"]:
             return said
-        if "{layer}" not in self.names.get(part, "{layer}"):
+        if not has_layer(self.names.get(part, "{layer}")):
             raise PhasorError(
                 f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers "
                 "there are"
