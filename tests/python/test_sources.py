@@ -65,7 +65,7 @@ def test_a_flag_goes_with_the_kinds_that_have_it(paths, capsys):
                 words += [option.beside, VALUES[option.beside]]
             said = convert.main([str(path), "-o", str(path.parent / "o"), *words])
             line = capsys.readouterr().err
-            if option.flag == "--describe":  # which says what any path is
+            if option.flag in ("--describe", "--preset"):  # which say what any path is
                 assert said == 1 and str(path) in line
                 continue
             theirs = [source.what for source in SOURCES if option in source.options]

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Iterator, NamedTuple
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
-from phasor.drafts.names import NORM_WEIGHTS, is_bias, module, place, says
+from phasor.drafts.names import NORM_WEIGHTS, module, place, says, words_of
 from phasor.families.names import bias_name
 from phasor.format import descriptor as D
 
@@ -16,6 +16,7 @@ LONGEST_NAME, _MOST_NUMBERS = 512, 8  # of a name that is looked at, and of numb
 _MOST_TRIED = 256  # groups of tensors that may be layers
 _MOST_MEMBERS = 512  # tensors of a layer
 _FEWEST_MEMBERS = 4
+_NORM_WORDS = ("norm", "ln", "layernorm", "layer", "rms", "rmsnorm")
 _PERIODS = (1, 2, 3)  # entries of a list of modules that make one layer
 
 
@@ -394,7 +395,9 @@ def _kind_of_norm(weight: str, names: object) -> dict[str, object]:
 
 
 def _of_head(name: str, letter: str) -> bool:
-    return bool(re.search(rf"(^|[._]){letter}(_norm|_ln|_layernorm|norm)", name.lower()))
+    words = words_of(name.replace("qnorm", "q_norm").replace("knorm", "k_norm"))
+    pairs = zip(words, words[1:])
+    return any(first == letter and last in _NORM_WORDS for first, last in pairs)
 
 
 def _by_words(name: str, subs: list[str]) -> str:

@@ -11,7 +11,6 @@ Words = tuple[str, ...]
 
 _TABLE = tomllib.loads((Path(__file__).with_name("words.toml")).read_text("utf-8"))
 NORM_WEIGHTS = ("weight", "gamma", "a_2", "g", "scale", "gain", "alpha")
-_NORM_BIASES = ("bias", "beta", "b_2", "b")
 
 
 @functools.lru_cache(1 << 14)
@@ -40,11 +39,6 @@ def place(name: str, scope: str, what: str) -> int:
 
 def says(name: str, scope: str, what: str) -> bool:
     return place(name, scope, what) > 0
-
-
-def is_bias(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last in _NORM_BIASES or last.endswith("bias")
 
 
 def module(name: str) -> str:
