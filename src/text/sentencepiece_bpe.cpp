@@ -96,13 +96,32 @@ struct Symbols {
 };
 
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
+  if ((t.flags & kOfWords) != 0) return 0;
   return 8 * split_slots(t, limit)  // half a Split
          + 4 * limit                // u32 pair
          + 4 * limit                // u32 winner
          + 2 * limit;               // u16 length
 }
 
+// A text that no merge cuts: what begins with ▁, each a piece or unknown.
+void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  for (size_t at = 0, end = 0; at < s.bytes; at = end) {
+    do {
+      work();
+      ++end;
+    } while (end < s.bytes && !begins_with_space_symbol(s.text + end, s.bytes - end));
+    uint32_t id = find(t, s.text + at, end - at, true);
+    if (id == kNoToken) id = find(t, s.text + at, end - at, false);
+    if (id == kNoToken || id == t.unknown)
+      out->unknown(s.text + at, end - at);
+    else
+      out->piece(id);
+  }
+  out->settle();
+}
+
 void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
+  if ((t.flags & kOfWords) != 0) return encode_words(t, out, stretch);
   const unsigned char* const text = stretch.text;
   const uint32_t n = static_cast<uint32_t>(stretch.bytes);
   Symbols s{t, text, n, nullptr, nullptr, reinterpret_cast<Split*>(stretch.scratch), 0, nullptr};
@@ -152,7 +171,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
 
 extern constexpr TokenizerModel kSentencePieceBpe = [] {
   TokenizerModel m{};
-  m.flags = kSentencePieceFlags;
+  m.flags = kSentencePieceFlags | kOfWords;
   m.types = kListedTypes;
   m.check = check_sentencepiece;
   m.scratch = scratch;

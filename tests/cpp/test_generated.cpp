@@ -196,7 +196,7 @@ struct TokenizerAxis {
 };
 const TokenizerAxis kTokenizers[] = {
     {ModelNumber::unigram, "unigram", 31, true},
-    {ModelNumber::bpe, "SentencePiece BPE", 31, true},
+    {ModelNumber::bpe, "SentencePiece BPE", 31 | pieces::kOfWords, true},
     {ModelNumber::words, "word list", pieces::kCharacters, false},
     {ModelNumber::wordpiece, "WordPiece", 0, true},
     {ModelNumber::byte_bpe, "byte-level BPE",

@@ -166,6 +166,24 @@ TEST_CASE("tokenizer: BPE takes unused pieces apart and leaves user-defined ones
   CHECK(decode(t, {1, 6, 0, 9}) == "abc ? [x]");
 }
 
+TEST_CASE("tokenizer: a model of words looks up what begins with a space") {
+  const Bytes section = build(ModelNumber::bpe, pieces::kEscapeWhitespaces | pieces::kOfWords,
+                              {{"<unk>", PieceType::unknown, 0},
+                               {"<s>", PieceType::control, 0},
+                               {"\u2581a", PieceType::normal, 0},
+                               {"\u2581ab", PieceType::normal, 0},
+                               {"\u2581", PieceType::normal, 0},
+                               {"b", PieceType::unused, 0}},
+                              0, "?");
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "a ab  b a") == Ids{0, 3, 4, 0, 2});
+  CHECK(encode(t, "b x ab y z") == Ids{5, 0, 3, 0});  // unknown neighbors are one
+  CHECK(encode(t, "<s>") == Ids{1});
+  CHECK(encode(t, "").empty());
+  CHECK(tokenizer_scratch_bytes(t, 100) == 303);
+  CHECK(decode(t, {2, 3, 0}) == " a ab?");
+}
+
 TEST_CASE("tokenizer: the scratch is exact, for every length and model") {
   for (const char* name : {"unigram.bin", "bpe.bin"}) {
     const Bytes section = golden(name);
@@ -306,7 +324,7 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   const std::uint32_t count = 11, table = 128, order = table + 16 * count;
   refuses(good, 0, 0, "unknown tokenizer model");
   refuses(good, 0, pieces::kModelCount + 1, "unknown tokenizer model");
-  refuses(good, 4, 128, "unknown tokenizer flags");
+  refuses(good, 5, 1, "unknown tokenizer flags");
   refuses(words, 4, 1, "unknown tokenizer flags");
   refuses(good, 8, 0, "the number of pieces is out of range");
   refuses(good, 8, (1u << 24) + 1, "the number of pieces is out of range");

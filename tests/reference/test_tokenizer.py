@@ -206,6 +206,26 @@ KINDS = {
     "bpe, own unknown surface": dict(
         model_type="bpe", vocab_size=800, unk_surface="<?>", unk_id=3, pad_id=0
     ),
+    "char": dict(model_type="char", vocab_size=400),
+    "char, symbols, bytes": dict(
+        model_type="char",
+        vocab_size=600,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        control_symbols=["<ctl>", "<x>"],
+        user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"],
+    ),
+    "word": dict(model_type="word", vocab_size=400),
+    "word, symbols": dict(
+        model_type="word",
+        vocab_size=300,
+        normalization_rule_name="nmt_nfkc_cf",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        control_symbols=["<ctl>", "<x>"],
+        user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"],
+    ),
+    "word, bytes": dict(model_type="word", vocab_size=500, byte_fallback=True),
 }
 
 
@@ -409,8 +429,14 @@ A = (b"a", -1.0, pt.NORMAL)
     [
         (b"", "the model has no pieces"),
         (b"not a model", "ModelProto"),
-        (model_proto([UNKNOWN_PIECE, A], {3: 3}, {}), "model type word"),
-        (model_proto([UNKNOWN_PIECE, A], {3: 4}, {}), "model type char"),
+        (
+            model_proto([UNKNOWN_PIECE, A, (b"ab", -1.0, pt.NORMAL)], {3: 4}, {}),
+            "piece 2 .'ab'. of a model of characters is none",
+        ),
+        (
+            model_proto([UNKNOWN_PIECE, A, (b"b", 0.0, pt.CONTROL)], {3: 4}, {}),
+            "piece 2 .'b'. of a model of characters is special",
+        ),
         (model_proto([UNKNOWN_PIECE, A], {3: 9}, {}), "model type 9"),
         (model_proto([A], {}, {}), "no unknown piece"),
         (model_proto([UNKNOWN_PIECE, (b"a", -1.0, pt.USER_DEFINED)], {}, {}), "no normal piece"),

@@ -10,8 +10,8 @@ class Model(NamedTuple):
 
     number: int  # in the section's header
     name: str
-    # trainer_spec.model_type of a SentencePiece model, and the section of one (sentencepiece.py)
-    proto_type: int | None = None
+    # trainer_spec.model_type of SentencePiece models, and the section of one (sentencepiece.py)
+    proto_types: tuple[int, ...] = ()
     from_proto: Callable[[dict], bytes] | None = None
     # model.type of a tokenizer.json, whether one of that type is this model's, and what it becomes:
     # the section, the vocabulary, the unknown id (tokenizer_json.py)

@@ -18,8 +18,7 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     """Builds the section for a SentencePiece model.
 
     Returns the section's bytes: encoding with it gives the ids of the `sentencepiece` package.
-    Raises TokenizerError, naming the thing, for char and word models, a denormalizer, unknown
-    fields, and damage.
+    Raises TokenizerError, naming the thing, for a denormalizer, unknown fields, and damage.
     """
     return build_proto_section(read_model_proto(model_bytes))
 
@@ -27,11 +26,10 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
 def build_proto_section(proto: dict) -> bytes:
     """The section of a ModelProto that is read already (read_model_proto says what is in it)."""
     kind = proto["model_type"]
-    model = next((model for model in MODELS if model.from_proto and model.proto_type == kind), None)
+    model = next((model for model in MODELS if model.from_proto and kind in model.proto_types), None)
     if model is None:
-        name = {3: "word", 4: "char"}.get(kind, str(kind))
         raise TokenizerError(
-            f"SentencePiece model type {name} is not supported (unigram and bpe are)"
+            f"SentencePiece model type {kind} is not supported (unigram, bpe, word and char are)"
         )
     if not proto["pieces"]:
         raise TokenizerError("the model has no pieces")

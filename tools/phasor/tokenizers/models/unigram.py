@@ -20,4 +20,4 @@ def from_proto(proto: dict) -> bytes:
     return proto_bytes(section, proto)
 
 
-MODEL = Model(1, "unigram", proto_type=1, from_proto=from_proto)
+MODEL = Model(1, "unigram", proto_types=(1,), from_proto=from_proto)
