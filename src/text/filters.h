@@ -12,8 +12,6 @@
 namespace phasor::pieces {
 
 constexpr uint32_t kMostFilters = sizeof TokenDecoder{}.filters;
-// the other bytes have the token before, which may come again
-constexpr uint32_t kFiltersBesideRepeats = kMostFilters - 4;
 
 // Checks the filters among a section's rows, at most so many; null, or what is wrong.
 const char* check_filters(const Tokenizer& t, uint32_t most);

@@ -50,6 +50,14 @@ uint64_t own_bytes(const Tokenizer& t, const SectionReader& s) {
   }
 }
 
+constexpr uint32_t kIdBytes = 4;
+// Whether a token is held back until it is known to be the last one or not.
+bool holds(const Tokenizer& t) { return t.pipeline.holds != 0; }
+// Bytes of the ids that a decoder's state has.
+uint32_t ids_kept(const Tokenizer& t) {
+  return kIdBytes * (((t.flags & kRepeats) != 0 ? 1u : 0u) + (holds(t) ? 1u : 0u));
+}
+
 // The section's parts of its own: the model's, then the steps.
 const char* check(Tokenizer* t, SectionReader* s) {
   t->rule = s->u32(96);
@@ -62,10 +70,9 @@ const char* check(Tokenizer* t, SectionReader* s) {
   if (t->prefix_bytes > kLongestAffix || suffix_bytes > kLongestAffix ||
       suffix_bytes > s->text_bytes - behind - t->prefix_bytes)
     return "the prefix or the suffix of words is too long";
-  t->pipeline = {static_cast<uint32_t>(own), steps_bytes, suffix_bytes, 0};
+  t->pipeline = {static_cast<uint32_t>(own), steps_bytes, suffix_bytes, 0, 0, 0};
   if (const char* const wrong = check_steps(t)) return wrong;
-  const uint32_t filters = (t->flags & kRepeats) != 0 ? kFiltersBesideRepeats : kMostFilters;
-  if (const char* const wrong = check_filters(*t, filters)) return wrong;
+  if (const char* const wrong = check_filters(*t, kMostFilters - ids_kept(*t))) return wrong;
   if (t->rule == kUnigramModel) {
     for (uint32_t byte = 0; byte < 256; ++byte) {
       const uint32_t id = u32_at(byte_ids(*t), byte);
@@ -249,14 +256,24 @@ void put_letters(TextSink* sink, Span text) {
   }
 }
 
-// Whether the token before, which a state has, is this one; it has this one then.
-bool comes_again(TextSink* sink, uint32_t id) {
-  unsigned char now[4];
-  for (uint32_t i = 0; i < 4; ++i) now[i] = static_cast<unsigned char>((id + 1) >> 8 * i);
-  unsigned char* const before = sink->state.filters + kFiltersBesideRepeats;
-  const bool same = std::memcmp(before, now, sizeof now) == 0;
-  std::memcpy(before, now, sizeof now);
-  return same;
+// Ids that a state has, behind the filters: 1 + the id in 4 bytes, 0 none.
+unsigned char* token_before(TextSink* sink) { return sink->state.filters + kMostFilters - kIdBytes; }
+unsigned char* token_held(TextSink* sink) {
+  return sink->state.filters + kMostFilters - ids_kept(sink->t);
+}
+uint32_t kept_id(const unsigned char* in) { return load_u32(in) - 1; }
+void keep_id(unsigned char* in, uint32_t id) {
+  for (uint32_t i = 0; i < kIdBytes; ++i) in[i] = static_cast<unsigned char>((id + 1) >> 8 * i);
+}
+
+// Whether the token before is this one, or alike; it is this one then.
+bool comes_again(TextSink* sink, uint32_t id, Spelled spelled, Spelled last) {
+  const uint32_t before = kept_id(token_before(sink));
+  const bool first = before == kNoToken && last.p != nullptr && last.same() != 0;
+  const uint32_t same = first ? last.same() : spelled.p != nullptr ? spelled.same() : 0;
+  if (same != 0) id = same - 1;
+  keep_id(token_before(sink), id);
+  return before == id;
 }
 
 // A text as it is; where pieces are bytes, its bytes.
@@ -295,26 +312,42 @@ void put_text(const Tokenizer& t, TextSink* sink, Row r, Span text, bool first) 
     sink->put(text);
 }
 
-void decode(const Tokenizer& t, TextSink* sink, Row r) {
-  Span text;
-  if (!decoded(t, r, &text) || text.bytes == 0) return;
-  const uint32_t id = static_cast<uint32_t>(r.p - t.table) / 16;
-  const Spelled spelled = find_spelled(steps_of(t), id);
-  const uint32_t flags = spelled.p == nullptr ? 0 : spelled.flags();
-  const uint32_t same = flags >> Spelled::kSameBit;
-  if ((t.flags & kRepeats) != 0 && comes_again(sink, same != 0 ? same - 1 : id)) return;
-  sink->filters = true;
-  if ((flags & Spelled::kNothing) != 0) return;
+// What a token is that is not held back, or no more.
+void put_token(const Tokenizer& t, TextSink* sink, Row r, Span text, Spelled spelled) {
   const bool first = (sink->state.past_start & kSeen) == 0;
   if ((sink->state.past_start & kSpaceIsDue) != 0) put_bytes(t, sink, {kBlank, 1});
   sink->state.past_start = kSeen;
   if (spelled.p == nullptr) return put_text(t, sink, r, text, first);
   put_bytes(t, sink, spelled_text(t, spelled, first));
-  if ((flags & Spelled::kDue) != 0) sink->state.past_start |= kSpaceIsDue;
+  if ((spelled.flags() & Spelled::kDue) != 0) sink->state.past_start |= kSpaceIsDue;
+}
+
+// The token that is held back, if there is one, is the last one or not.
+void put_held(const Tokenizer& t, TextSink* sink, bool last) {
+  if (!holds(t)) return;
+  const uint32_t id = kept_id(token_held(sink));
+  if (id >= t.ids) return;
+  keep_id(token_held(sink), kNoToken);
+  put_token(t, sink, row(t, id), {}, find_spelled(steps_of(t), id, last));
+}
+
+void decode(const Tokenizer& t, TextSink* sink, Row r) {
+  Span text;
+  if (!decoded(t, r, &text) || text.bytes == 0) return;
+  const uint32_t id = static_cast<uint32_t>(r.p - t.table) / 16;
+  const Spelled spelled = find_spelled(steps_of(t), id, false);
+  const Spelled last = find_spelled(steps_of(t), id, true);
+  if ((t.flags & kRepeats) != 0 && comes_again(sink, id, spelled, last)) return;
+  sink->filters = true;
+  if (spelled.p != nullptr && (spelled.flags() & Spelled::kNothing) != 0) return;
+  put_held(t, sink, false);
+  if (last.p != nullptr) return keep_id(token_held(sink), id);
+  put_token(t, sink, r, text, spelled);
 }
 
 void decode_end(TextSink* sink) {
   sink->filters = true;
+  put_held(sink->t, sink, true);
   sink->settle(true);
   end_filters(sink);
 }
@@ -322,7 +355,9 @@ void decode_end(TextSink* sink) {
 uint64_t most_decoded(const Tokenizer& t, uint64_t most) {
   // bytes of what is spelled out may become U+FFFD too; before it a space
   const uint64_t spelled = uint64_t{t.pipeline.longest_spelled} * sizeof kReplacement + 16;
-  return filtered_bytes(t, spelled > most ? spelled : most);
+  const uint64_t held = uint64_t{t.pipeline.longest_held} * sizeof kReplacement + 16;
+  return filtered_bytes(
+      t, (spelled > most ? spelled : most) + (holds(t) ? held : 0));
 }
 
 }  // namespace

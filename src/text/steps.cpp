@@ -146,14 +146,23 @@ const char* check_spelled(Tokenizer* t, SpelledRow r) {
     work();
     const Spelled s = r.at(i);
     const uint64_t bytes = uint64_t{s.first_bytes()} + s.later_bytes();
-    if (s.id() >= t->ids || (i > 0 && s.id() <= r.at(i - 1).id()))
+    const bool last = (s.flags() & Spelled::kLast) != 0;
+    const bool again = i > 0 && s.id() == r.at(i - 1).id();
+    if (s.id() >= t->ids || last != again || (i > 0 && s.id() < r.at(i - 1).id()) ||
+        (again && (r.at(i - 1).flags() & Spelled::kLast) != 0))
       return "the spelled pieces are not in order";
     if (s.place() > r.text_bytes() || bytes > r.text_bytes() - s.place() ||
-        (s.flags() & 0xFF) > (Spelled::kDue | Spelled::kNothing) ||
-        s.flags() >> Spelled::kSameBit > t->ids)
+        s.flags() > (Spelled::kDue | Spelled::kNothing | Spelled::kLast) ||
+        (s.same() > t->ids && !(last && s.same() == Spelled::kNoId)))
       return "a spelled piece's text is outside its part";
     const uint32_t most = s.first_bytes() > s.later_bytes() ? s.first_bytes() : s.later_bytes();
     if (most > t->pipeline.longest_spelled) t->pipeline.longest_spelled = most;
+    if (!last) continue;
+    t->pipeline.holds = 1;
+    const Spelled held = r.at(i - 1);
+    const uint32_t longest =
+        held.first_bytes() > held.later_bytes() ? held.first_bytes() : held.later_bytes();
+    if (longest > t->pipeline.longest_held) t->pipeline.longest_held = longest;
   }
   return nullptr;
 }
@@ -233,9 +242,12 @@ SpelledRow spelled_of(StepRow rows) {
 
 }  // namespace
 
-Spelled find_spelled(StepRow rows, uint32_t id) {
+Spelled find_spelled(StepRow rows, uint32_t id, bool last) {
   const SpelledRow r = spelled_of(rows);
-  const uint32_t i = first_where(0, r.count(), [&](uint32_t of) { return r.at(of).id() >= id; });
+  const uint32_t i = first_where(0, r.count(), [&](uint32_t of) {
+    const Spelled s = r.at(of);
+    return s.id() > id || (s.id() == id && (!last || (s.flags() & Spelled::kLast) != 0));
+  });
   return i < r.count() && r.at(i).id() == id ? r.at(i) : Spelled{nullptr};
 }
 

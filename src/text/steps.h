@@ -46,19 +46,23 @@ constexpr uint32_t kFirstSplit = 1, kUnlessThere = 2;
 struct Spelled {
   const unsigned char* p;  // u32 id, u32 place of the texts, u16 bytes of each, u32 flags
   static constexpr uint32_t kBytes = 16;
-  // flags: a space is due before what comes next; it is no token that anything follows; from bit 8
-  // on 1 + the id as which it comes again, 0 for its own
-  static constexpr uint32_t kDue = 1, kNothing = 2, kSameBit = 8;
+  // flags: a space is due before what comes next; it is no token that anything follows; this is a
+  // second row of a piece, which says what it is as the last one; from bit 8 on 1 + the id as which
+  // it comes again, 0 for its own. Of the second row that is of the first token of all, 0 as ever,
+  // kNoId none.
+  static constexpr uint32_t kDue = 1, kNothing = 2, kLast = 4, kNoId = 0xFFFFFF;
 
   uint32_t id() const { return load_u32(p); }
   uint32_t place() const { return load_u32(p + 4); }
   uint32_t first_bytes() const { return load_u32(p + 8) & 0xFFFF; }
   uint32_t later_bytes() const { return load_u32(p + 8) >> 16; }
-  uint32_t flags() const { return load_u32(p + 12); }
+  uint32_t flags() const { return load_u32(p + 12) & 0xFF; }
+  // 1 + an id
+  uint32_t same() const { return load_u32(p + 12) >> 8; }
 };
 
-// What a piece has, or one whose p is null; and its text.
-Spelled find_spelled(StepRow rows, uint32_t id);
+// What a piece has, or one whose p is null: as the last one, or where others follow; and its text.
+Spelled find_spelled(StepRow rows, uint32_t id, bool last);
 Span spelled_text(const Tokenizer& t, Spelled of, bool first);
 
 // Checks the rows of a section and sets t->longest_spelled; null, or what is wrong.

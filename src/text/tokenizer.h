@@ -62,12 +62,15 @@ struct Tokenizer {
   union {
     uint32_t user_first[8];  // SentencePiece: bit b: some user-defined piece begins with byte b
     // a pipeline: where in model_data its steps begin, and their bytes; bytes of the suffix of what
-    // ends a word, and of the longest text of a piece that is spelled out
+    // ends a word, of the longest text of a piece that is spelled out, and of one that is held back;
+    // whether there is one
     struct {
       uint32_t steps_at;
       uint32_t steps_bytes;
       uint32_t suffix_bytes;
       uint32_t longest_spelled;
+      uint32_t longest_held;
+      uint32_t holds;
     } pipeline;
   };
   float lowest_score;  // of the normal pieces (unigram)

@@ -514,6 +514,24 @@ TEST_CASE("pipeline: pieces that are spelled out") {
 
 // ---- Sections
 
+TEST_CASE("pipeline: pieces that are held back until the text goes on or ends") {
+  const std::vector<Piece> pieces = normal({"a", "b", "c", "<0x44>"});
+  const std::vector<Spelled> held = {{1, "B", " B", 0}, {1, "B.", " B.", 4}, {2, "C", "c", 1}};
+  CHECK(decoded(0, pieces, {1}, held) == "B.");
+  CHECK(decoded(0, pieces, {1, 1, 0, 1}, held) == "B Ba B.");
+  CHECK(decoded(0, pieces, {2, 1, 2}, held) == "C  Bc");
+  CHECK(decoded(kBytes, pieces, {1, 3, 1}, held) == "BD B.");
+  CHECK(decoded(kRepeats, pieces, {1, 1, 0, 0, 1, 1}, held) == "Ba B.");
+  // as the first token of all it comes as another, or as none
+  const auto first = [&](std::uint32_t same) {
+    return std::vector<Spelled>{{1, "B", "B", 0}, {1, "B", "B", 4 | same << 8}};
+  };
+  CHECK(decoded(kRepeats, pieces, {1, 0, 1, 1}, first(1)) == "BB");
+  CHECK(decoded(kRepeats, pieces, {1, 1, 1}, first(1)) == "BB");
+  CHECK(decoded(kRepeats, pieces, {1, 1, 1, 0}, first(0xFFFFFF)) == "BBa");
+  CHECK(decoded(kRepeats, pieces, {1, 1, 1, 0}, first(0)) == "Ba");
+}
+
 TEST_CASE("pipeline: scratch is exact, and a byte less is too little") {
   std::vector<Bytes> sections;
   for (const Parts& p : small_parts()) sections.push_back(build(p));
@@ -618,10 +636,11 @@ TEST_CASE("pipeline: filters of the whole text") {
   // a token that comes again is none before the filters see it
   CHECK(filtered(filter_of("ab", "."), pieces, {0, 0, 1}, kRepeats) == ".");
 
-  const auto why = [](const Bytes& filters, std::uint32_t flags = 0) {
+  const auto why = [](const Bytes& filters, std::uint32_t flags = 0, bool holds = false) {
     Parts p = pipeline(word_level, normal({"a"}));
     p.flags = flags;
-    p.steps = row(words) + spelled_of({}) + filters;
+    const std::vector<Spelled> held = {{0, "", "", 0}, {0, "a", "a", 4}};
+    p.steps = row(words) + spelled_of(holds ? held : std::vector<Spelled>{}) + filters;
     return why_not(build(p));
   };
   Bytes four, nine;
@@ -630,6 +649,10 @@ TEST_CASE("pipeline: filters of the whole text") {
   CHECK(why(four, kRepeats) == "");
   CHECK(why(four + filter_of("a", "b"), kRepeats) == "too many filters");
   CHECK(why(nine) == "too many filters");
+  CHECK(why(four, 0, true) == "");
+  CHECK(why(four + filter_of("a", "b"), 0, true) == "too many filters");
+  CHECK(why({}, kRepeats, true) == "");
+  CHECK(why(filter_of("a", "b"), kRepeats, true) == "too many filters");
   CHECK(why(filter_of("", "b")) == "a filter's size is wrong");
   CHECK(why(filter_of(std::string(256, 'a'), "b")) == "a filter's size is wrong");
   CHECK(why(filter_ends_of(' ', 128, 0)) == "a filter's size is wrong");
@@ -776,7 +799,15 @@ TEST_CASE("pipeline: damaged pieces that are spelled out are refused by name") {
   CHECK(why_spelled(spelled_of({{256, "", "", 0}})) == order);
   CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 0}})) == order);
   CHECK(why_spelled(spelled_of({{4, "", "", 0}, {3, "", "", 0}})) == order);
-  CHECK(why_spelled(spelled_of({{3, "", "", 4}})) == outside);
+  CHECK(why_spelled(spelled_of({{3, "", "", 4}})) == order);
+  CHECK(why_spelled(spelled_of({{2, "", "", 0}, {3, "", "", 4}})) == order);
+  CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 4}, {3, "", "", 4}})) == order);
+  CHECK(why_spelled(spelled_of({{3, "", "", 4}, {3, "", "", 0}})) == order);
+  CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 4}, {4, "", "", 0}})) == "");
+  CHECK(why_spelled(spelled_of({{3, "", "", 8}})) == outside);
+  CHECK(why_spelled(spelled_of({{3, "", "", 0xFFFFFFu << 8}})) == outside);
+  CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 257u << 8 | 4}})) == outside);
+  CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 0xFFFFFFu << 8 | 4}})) == "");
   CHECK(why_spelled(spelled_of({{3, "", "", 257u << 8}})) == outside);
   CHECK(why_spelled(with_byte(good, 20, 1)) == outside);  // the place
   CHECK(why_spelled(with_byte(good, 36, 4)) == outside);  // of no text

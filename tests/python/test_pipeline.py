@@ -337,9 +337,31 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"decoder": {**CTC, "word_delimiter_token": ""}},
         "decoder CTC without a pad token or a word delimiter",
     ),
-    "decoder_ctc_place": (
-        {"decoder": sequence("decoders", metaspace(), CTC), "model": words(["\u2581a"])},
-        "decoder CTC behind what the place of the token",
+    "decoder_ctc_end": (
+        {
+            "decoder": sequence("decoders", {"type": "BPEDecoder", "suffix": "b"}, CTC),
+            "model": words(["ab"]),
+        },
+        "decoder CTC behind what the end of a text makes of the token 'ab'",
+    ),
+    "decoder_ctc_first": (
+        {
+            "decoder": sequence("decoders", metaspace(), CTC),
+            "model": words(["\u2581a", "_"]),
+        },
+        "decoder CTC behind what the beginning of a text makes of tokens, one of them nothing,",
+    ),
+    "decoder_end_many": (
+        {
+            "decoder": sequence(
+                "decoders",
+                {"type": "BPEDecoder", "suffix": "b"},
+                {"type": "Fuse"},
+                *[replace(String="a")] * 5,
+            ),
+            "model": words(["abb"]),
+        },
+        "a decoder of more than 4 steps",
     ),
     "decoder_bytes_joined": (
         {"decoder": joined(FALLBACK), "model": BYTE_TOKENS},
@@ -357,13 +379,6 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"decoder": joined(LETTERS), "model": words(["a b"])},
         f"decoder ByteLevel {BEHIND}",
     ),
-    "decoder_end": (
-        {
-            "decoder": {"type": "BPEDecoder", "suffix": "b"},
-            "model": words(["abb"]),
-        },
-        "the token 'abb', which decodes to another text at the end,",
-    ),
 }
 
 
@@ -373,6 +388,31 @@ def test_what_is_refused_by_name(name):
     with pytest.raises(PhasorError) as error:
         section_of(**parts)
     assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_tokens_that_decode_otherwise_at_the_end(program):
+    """Held back until another one comes, or the text ends."""
+    decoder = {"type": "BPEDecoder", "suffix": "b"}
+    section = section_of(decoder=decoder, model=words(["abb", "c", "bcb"]))
+    said = decoded(program, section, [[0], [0, 0], [1, 0, 1, 2], [2]])
+    assert said == ["a", "a  a", "ca  cc", "c"]
+
+
+def test_tokens_that_come_again_behind_the_beginning_of_a_text(program):
+    decoder = sequence("decoders", metaspace(), {**CTC, "cleanup": False})
+    section = section_of(decoder=decoder, model=words(["\u2581a", "a", "b", " a"]))
+    # as the first token of all \u2581a is the text of the second one, then that of the last one
+    said = decoded(program, section, [[0, 1], [0, 0], [1, 0], [2, 0, 3, 1], [0, 0, 0, 3, 2]])
+    assert said == ["a", "a a", "a a", "b aa", "a ab"]
+
+
+def test_what_does_the_same_to_a_run_of_bytes(program):
+    """Right behind ByteFallback: a step that does nothing, or changes a character."""
+    nothing = {**STRIP, "start": 0, "stop": 0}
+    swapped = {**replace(String="\u00e9"), "content": "e"}
+    decoder = sequence("decoders", FALLBACK, nothing, swapped, {"type": "Fuse"})
+    tokens = words(["<0xC3>", "<0xA9>", "\u00e9a"])
+    assert decoded(program, section_of(decoder=decoder, model=tokens), [[0, 1, 2, 2]]) == ["eeaea"]
 
 
 def charsmap_of(rules: dict[str, str]) -> dict:

@@ -243,6 +243,7 @@ Section sentencepiece(Choices* c, ModelNumber model) {
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces |
                              pieces::kEscapeWhitespaces | pieces::kWhitespaceSuffix);
   if (c->chance(25)) s.flags |= pieces::kByteFallback;
+  if (model == ModelNumber::bpe && c->chance(20)) s.flags |= pieces::kOfWords;
   s.unknown = c->below(2);
   if (s.unknown == 1) texts.add("<s>", PieceType::control, bits_of(any_score(c)));
   texts.add("<unk>", PieceType::unknown, 0);
@@ -658,12 +659,15 @@ Bytes any_rows(Choices* c, const Section& s) {
   return out;
 }
 
-Bytes any_spelled(Choices* c, uint32_t pieces) {
+Bytes any_spelled(Choices* c, uint32_t pieces, bool holds) {
   std::vector<step_rows::Spelled> all;
-  for (uint32_t id = 0; id < pieces; ++id)
-    if (c->chance(10))
-      all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3),
-                     c->below(4) | (c->chance(20) ? c->below(pieces + 1) << 8 : 0)});
+  const auto same = [&] { return c->chance(20) ? c->below(pieces + 1) << 8 : 0; };
+  for (uint32_t id = 0; id < pieces; ++id) {
+    if (!c->chance(10)) continue;
+    all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3), c->below(4) | same()});
+    if (holds && c->chance(40))
+      all.push_back({id, any_word(c, 2), any_word(c, 2), 4 | (c->chance(10) ? ~0xFFu : same())});
+  }
   return step_rows::spelled_of(all);
 }
 
@@ -724,9 +728,10 @@ Section pipeline(Choices* c, ModelNumber model) {
   any_added(c, &s);
   set_rules(c, &s, 3);
   if (c->chance(60)) s.expansion = std::max(s.expansion, 24u);
+  const bool holds = c->chance(30);
   for (const Bytes& part : {any_rows(c, s), step_rows::row(step_rows::words), any_rows(c, s),
-                            any_spelled(c, static_cast<uint32_t>(s.pieces.size())),
-                            any_filters(c, (s.flags & 32768) != 0 ? 4 : 8)})
+                            any_spelled(c, static_cast<uint32_t>(s.pieces.size()), holds),
+                            any_filters(c, ((s.flags & 32768) != 0 ? 4 : 8) - (holds ? 4 : 0))})
     s.rows.insert(s.rows.end(), part.begin(), part.end());
   return s;
 }

@@ -25,7 +25,8 @@ from phasor.tokenizers.section import TokenizerError
 JOINS, BYTES, LETTERS, SPACES = 4, 32, 64, 128  # flags of the section
 FIRST_DROPS, SUFFIX_IS_SPACE, REPEATS = 4096, 16384, 32768
 JOINED = 2  # mark of a piece
-DUE, NOTHING = 1, 2  # flags of a piece that is spelled out
+DUE, NOTHING, LAST = 1, 2, 4  # flags of a piece that is spelled out
+NO_TOKEN = 0xFFFFFE  # as which a piece comes
 LONGEST_AFFIX = 32
 _MOST_SKIPPED = 255
 # What the package's ByteFallback reads as a byte: lower case too, and a sign.
@@ -84,7 +85,7 @@ class Chain:
         return text.encode("latin-1")
 
 
-MOST_FILTERS, BESIDE_REPEATS = 8, 4
+STATE = 8  # bytes of a decoder's: one of each filter, four of a token
 
 
 def _filter(chain: Chain, text: str, to: str) -> None:
@@ -99,21 +100,14 @@ def _filter(chain: Chain, text: str, to: str) -> None:
             at = borders[at - 1]
         borders.append(at + (data[at] == byte))
     part = struct.pack("<II", len(data), len(put)) + data + bytes(borders) + put
-    _add_filter(chain, row(FILTER_TEXT, part))
-
-
-def _add_filter(chain: Chain, data: bytes) -> None:
-    chain.filters.append(data)
-    most = BESIDE_REPEATS if chain.repeats else MOST_FILTERS
-    if len(chain.filters) > most:
-        refuse(f"a decoder of more than {most} steps behind what joins the tokens")
+    chain.filters.append(row(FILTER_TEXT, part))
 
 
 def _replace(chain: Chain, step: dict) -> None:
     fields(step, "decoder", ("pattern", "content"))
     given, content = member(step, "pattern", "decoder"), member(step, "content", "decoder")
     pattern, _ = pattern_of(given, "decoder Replace")
-    if chain.merged and "String" in given:
+    if (chain.merged or chain.as_bytes) and "String" in given:
         return _filter(chain, given["String"], content)
     if chain.merged:
         _of_one_character(chain, shown(given["Regex"]), pattern.of_one_character())
@@ -145,7 +139,7 @@ def _strip(chain: Chain, step: dict) -> None:
         if not sign.isascii() or max(start, stop) > 127:
             refuse(f"decoder Strip of {shown(sign)}, {start} and {stop}, from a whole text")
         part = struct.pack("<III", start, stop, ord(sign)) + sign.encode() * stop
-        return _add_filter(chain, row(FILTER_ENDS, part))
+        return chain.filters.append(row(FILTER_ENDS, part))
 
     def change(token: str, place: Place) -> str:
         begin = 0
@@ -270,6 +264,17 @@ _TYPES = {
 }
 
 
+def _takes_parts(step: dict) -> bool:
+    """Whether a step right behind ByteFallback, for which a run of bytes is one token, does the same
+    to the text that all tokens make: it does nothing, or changes a character."""
+    if step["type"] == "Replace":
+        pattern = step.get("pattern")
+        text = pattern.get("String") if isinstance(pattern, dict) else None
+        return isinstance(text, str) and len(text) == 1
+    nothing = step["type"] == "Strip" and step.get("start") == step.get("stop") == 0
+    return nothing or step["type"] in ("Fuse", "ByteFallback")
+
+
 def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]) -> Chain:
     chain = Chain(joins=spec.get("decoder") is None, alphabet=alphabet)
     chain.tokens = [token for _, token in tokens]
@@ -284,7 +289,7 @@ def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]
             continue  # no token is a byte
         if kind not in _TYPES:
             refuse(f"decoder {kind}")
-        if chain.as_bytes and not chain.merged and kind not in ("Fuse", "ByteFallback"):
+        if chain.as_bytes and not chain.merged and not _takes_parts(step):
             refuse(f"decoder {kind} right behind ByteFallback")
         _TYPES[kind](chain, step)
     return chain
@@ -295,13 +300,32 @@ def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]
 
 class Said(NamedTuple):
     """What a token becomes as the first, and later on; whether a space is due behind it; whether it
-    is none; the token as which it comes again."""
+    is none; the token as which it comes again; what it becomes as the last one, if something else:
+    as the first and last, and later on; the token as which it comes as the first one of all, if
+    another, NO_TOKEN for none."""
 
     first: bytes
     later: bytes
     due: bool = False
     nothing: bool = False
     same: int | None = None
+    last: tuple[bytes, bytes] | None = None
+    same_first: int | None = None
+
+    def rows(self) -> list[tuple[bytes, bytes, int]]:
+        """(as the first, later on, flags)."""
+        flags = DUE * self.due | NOTHING * self.nothing | _same(self.same)
+        rows = [(self.first, self.later, flags)]
+        if self.last is not None or self.same_first is not None:
+            end = b" " * self.due
+            last = self.last or (self.first, self.later)
+            rows = [(self.first + end, self.later + end, flags & ~DUE)]
+            rows.append((*last, LAST | _same(self.same_first)))
+        return rows
+
+
+def _same(id_: int | None) -> int:
+    return 0 if id_ is None else id_ + 1 << 8
 
 
 @dataclass
@@ -314,15 +338,13 @@ class Decoding:
 
     def rows(self) -> bytes:
         table, texts = bytearray(), bytearray()
-        for id_, said in sorted(self.spelled):
-            if max(len(said.first), len(said.later)) > 0xFFFF:
+        all_rows = [(id_, row) for id_, said in sorted(self.spelled) for row in said.rows()]
+        for id_, (first, later, flags) in all_rows:
+            if max(len(first), len(later)) > 0xFFFF:
                 raise TokenizerError(f"decoder: the token with id {id_} becomes too long a text")
-            flags = DUE * said.due | NOTHING * said.nothing
-            flags |= 0 if said.same is None else said.same + 1 << 8
-            sizes = len(said.first), len(said.later)
-            table += struct.pack("<IIHHI", id_, len(texts), *sizes, flags)
-            texts += said.first + said.later
-        head = struct.pack("<II", len(self.spelled), len(texts))
+            table += struct.pack("<IIHHI", id_, len(texts), len(first), len(later), flags)
+            texts += first + later
+        head = struct.pack("<II", len(all_rows), len(texts))
         return row(SPELLED, head + table + texts) + b"".join(self.filters)
 
 
@@ -333,30 +355,39 @@ def _said(chain: Chain, token: str) -> Said:
     ends = {first: chain.of(token, Place(first, True)) for first in (True, False)}
     if chain.repeats and not any(inner.values()):
         return Said(b"", b"", nothing=True)
-    due = inner != ends
-    if due and any(inner[first] != ends[first] + b" " for first in inner):
-        refuse(f"decoder: the token {shown(token)}, which decodes to another text at the end,")
     if chain.joins:
         return Said(ends[True], b" " + ends[False])
+    due = inner != ends
+    if due and any(inner[first] != ends[first] + b" " for first in inner):
+        return Said(inner[True], inner[False], last=(ends[True], ends[False]))
     return Said(ends[True], ends[False], due)
 
 
 def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, str, Said]]:
     """With tokens that are the same where a token that comes again is left out."""
     alike: dict[str, int] = {}
-    out = []
+    firsts, out = {}, []
     for id_, token, of in said:
-        texts = set()
+        texts = {}
         for place in (Place(first, last) for first in (True, False) for last in (True, False)):
             text = token
             for change in chain.changes[: chain.repeats - 1]:
                 text = change(text, place)
-            texts.add(text)
-        if len(texts) > 1:
-            refuse(f"decoder CTC behind what the place of the token {shown(token)} decides")
-        first = alike.setdefault(texts.pop(), id_)
-        out.append((id_, token, of if first == id_ else of._replace(same=first)))
-    return out
+            texts[place] = text
+        later = texts[Place(False, False)]
+        first = texts[Place(True, False)]
+        if later != texts[Place(False, True)] or first != texts[Place(True, True)]:
+            refuse(f"decoder CTC behind what the end of a text makes of the token {shown(token)}")
+        if first != later:
+            firsts[id_] = first
+        same = alike.setdefault(later, id_)
+        out.append((id_, token, of if same == id_ else of._replace(same=same)))
+    if firsts and not all(of.first and not of.nothing for _, _, of in out):
+        refuse("decoder CTC behind what the beginning of a text makes of tokens, one of them nothing,")
+    return [
+        (id_, token, of if id_ not in firsts else of._replace(same_first=alike.get(firsts[id_], NO_TOKEN)))
+        for id_, token, of in out
+    ]
 
 
 class _Rule(NamedTuple):
@@ -419,6 +450,10 @@ def decoding_of(
         said.append((id_, token, _said(chain, token)))
     if chain.repeats:
         said = _groups(chain, said)
+    held = any(len(of.rows()) > 1 for _, _, of in said)
+    most = STATE - 4 * bool(chain.repeats) - 4 * held
+    if len(chain.filters) > most:
+        refuse(f"a decoder of more than {most} steps behind what joins the tokens")
     if chain.as_letters:
         found.flags |= LETTERS
         for id_, token, of in said:
