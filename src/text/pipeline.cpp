@@ -257,7 +257,9 @@ void put_letters(TextSink* sink, Span text) {
 }
 
 // Ids that a state has, behind the filters: 1 + the id in 4 bytes, 0 none.
-unsigned char* token_before(TextSink* sink) { return sink->state.filters + kMostFilters - kIdBytes; }
+unsigned char* token_before(TextSink* sink) {
+  return sink->state.filters + kMostFilters - kIdBytes;
+}
 unsigned char* token_held(TextSink* sink) {
   return sink->state.filters + kMostFilters - ids_kept(sink->t);
 }

@@ -62,8 +62,8 @@ struct Tokenizer {
   union {
     uint32_t user_first[8];  // SentencePiece: bit b: some user-defined piece begins with byte b
     // a pipeline: where in model_data its steps begin, and their bytes; bytes of the suffix of what
-    // ends a word, of the longest text of a piece that is spelled out, and of one that is held back;
-    // whether there is one
+    // ends a word, of the longest text of a piece that is spelled out, and of one that is held
+    // back; whether there is one
     struct {
       uint32_t steps_at;
       uint32_t steps_bytes;

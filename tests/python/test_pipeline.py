@@ -349,7 +349,7 @@ REFUSED: dict[str, tuple[dict, str]] = {
             "decoder": sequence("decoders", metaspace(), CTC),
             "model": words(["\u2581a", "_"]),
         },
-        "decoder CTC behind what the beginning of a text makes of tokens, one of them nothing,",
+        "decoder CTC behind what a text's beginning makes of a token, one being nothing,",
     ),
     "decoder_end_many": (
         {

@@ -26,13 +26,14 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
 def build_proto_section(proto: dict) -> bytes:
     """The section of a ModelProto that is read already (read_model_proto says what is in it)."""
     kind = proto["model_type"]
-    model = next((model for model in MODELS if model.from_proto and kind in model.proto_types), None)
+    model = next((model for model in MODELS if kind in model.proto_types), None)
     if model is None:
         raise TokenizerError(
             f"SentencePiece model type {kind} is not supported (unigram, bpe, word and char are)"
         )
     if not proto["pieces"]:
         raise TokenizerError("the model has no pieces")
+    assert model.from_proto is not None
     return model.from_proto(proto)
 
 

@@ -1,5 +1,5 @@
-"""SentencePiece's byte-pair encoding (2): the pair with the highest score is merged first. Its model
-of characters is one without pairs; that of words looks up what begins with a space."""
+"""SentencePiece's byte-pair encoding (2): the pair with the highest score is merged first. Its
+model of characters is one without pairs; that of words looks up what begins with a space."""
 
 from __future__ import annotations
 

@@ -265,8 +265,8 @@ _TYPES = {
 
 
 def _takes_parts(step: dict) -> bool:
-    """Whether a step right behind ByteFallback, for which a run of bytes is one token, does the same
-    to the text that all tokens make: it does nothing, or changes a character."""
+    """Whether a step right behind ByteFallback, for which a run of bytes is one token, does the
+    same to the text that all tokens make: it does nothing, or changes a character."""
     if step["type"] == "Replace":
         pattern = step.get("pattern")
         text = pattern.get("String") if isinstance(pattern, dict) else None
@@ -383,11 +383,9 @@ def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, 
         same = alike.setdefault(later, id_)
         out.append((id_, token, of if same == id_ else of._replace(same=same)))
     if firsts and not all(of.first and not of.nothing for _, _, of in out):
-        refuse("decoder CTC behind what the beginning of a text makes of tokens, one of them nothing,")
-    return [
-        (id_, token, of if id_ not in firsts else of._replace(same_first=alike.get(firsts[id_], NO_TOKEN)))
-        for id_, token, of in out
-    ]
+        refuse("decoder CTC behind what a text's beginning makes of a token, one being nothing,")
+    as_first = {id_: alike.get(text, NO_TOKEN) for id_, text in firsts.items()}
+    return [(id_, token, of._replace(same_first=as_first.get(id_))) for id_, token, of in out]
 
 
 class _Rule(NamedTuple):
