@@ -349,7 +349,7 @@ def test_prompts(bert):
             "'longt5' is not built, the nearest is t5; docs/reference/families.md has what is",
         ),
         ({"model_type": "nllb-moe"}, "'nllb-moe' is not built, the nearest is m2m_100; docs/"),
-        ({"model_type": "mvp"}, "'mvp' is not built, the nearest is bart; docs/"),
+        ({"model_type": "led"}, "'led' is not built, the nearest is bart; docs/"),
         ({"model_type": "zzz"}, "model_type: 'zzz' is not built; docs/"),
         ({"model_type": None}, "model_type: is missing"),
         (

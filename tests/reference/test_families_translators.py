@@ -184,6 +184,13 @@ CASES = [
         },
         2,
     ),
+    Case("MvpForConditionalGeneration", "", _BART, 2),
+    Case(
+        "MvpForConditionalGeneration",
+        "scaled embeddings, swish",
+        {**_BART, "scale_embedding": True, "activation_function": "swish"},
+        2,
+    ),
     Case("PLBartForConditionalGeneration", "", {**_BART, "decoder_start_token_id": 2}, 2),
     Case(
         "PLBartForConditionalGeneration",

@@ -93,7 +93,7 @@ def bart_like(
         names,
         {**_SIZES, **defaults},
         adapt=adapt,
-        harmless=_HARMLESS,
+        harmless=_HARMLESS + more.pop("harmless", ()),
         **{"embeddings": _EMBEDDINGS, **more},
     )
 

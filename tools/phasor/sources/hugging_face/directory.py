@@ -50,7 +50,7 @@ _LISTED = "docs/reference/families.md has what is"
 _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not built, and what they are made of where their names do not say it.
 _KIN = {
-    **{"led": "bart", "mvp": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
+    **{"led": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
     **{"nllb-moe": "m2m_100", "fsmt": "marian", "switch_transformers": "t5"},
 }
 
