@@ -18,11 +18,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from phasor import scratch
 from phasor.entry import front_door
 from phasor.errors import PhasorError
 from phasor.files import write_text
@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/phasor.h"
 RECORD = ROOT / "src/facts/abi.toml"
 Record = dict[str, dict[str, Any]]
+FUNCTION = re.compile(r"^([a-z][\w *]*[\s*])(phasor_\w+)\(([^;{}()]*)\)[\s\w]*;", re.M)
+PARAMETER = re.compile(r"(?<=[\s*])\w+$")
 
 
 class Names(NamedTuple):
@@ -52,9 +54,8 @@ def parts_of(text: str) -> tuple[str, str]:
 def prototypes(text: str) -> dict[str, str]:
     """{function: its types}"""
     found: dict[str, str] = {}
-    pattern = r"^([a-z][\w *]*[\s*])(phasor_\w+)\(([^;{}()]*)\)[\s\w]*;"
-    for m in re.finditer(pattern, text, re.M):
-        kinds = [re.sub(r"(?<=[\s*])\w+$", "", p.strip()).strip() for p in m[3].split(",")]
+    for m in FUNCTION.finditer(text):
+        kinds = [PARAMETER.sub("", kind.strip()).strip() for kind in m[3].split(",")]
         if m[3] == "void":
             kinds = []
         found[m[2]] = f"{m[1].strip()} ({', '.join(kinds)})"
@@ -89,15 +90,15 @@ def compiled(names: Names, cc: str) -> tuple[dict[str, list[Any]], dict[str, int
     asked += [f"(unsigned long)({name})" for name in names.constants]
     body = '#include <stddef.h>\n#include "phasor.h"\n'
     body += f"const unsigned long asked[] = {{{', '.join(asked)}}};\n"
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "asked.c"
-        source.write_text(body, encoding="utf-8")
-        object_file = Path(folder) / "asked.o"
+    with scratch.folder() as folder:
+        source = folder / "asked.c"
+        write_text(source, body)
+        object_file = folder / "asked.o"
         command = [*cc.split(), "-std=c11", f"-I{HEADER.parent}", "-c", source, "-o", object_file]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode:
             raise PhasorError(f"{cc}: {made.stderr.strip().splitlines()[0]}")
-        binary = Path(folder) / "asked.bin"
+        binary = folder / "asked.bin"
         copy = ["objcopy", "-O", "binary", "-j", ".rodata", object_file, binary]
         subprocess.run(copy, check=True)
         data = binary.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Iterable
 
@@ -12,13 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def find_phasor(given: Path | None) -> Path | None:
-    """The program: the one given, or build/phasor where it is."""
+    """The program: the one given, or build/phasor where it is, or the one that is installed with
+    this package."""
     if given is not None:
         if not given.is_file():
             raise PhasorError(f"--phasor: {given} is not a file")
         return given.absolute()
-    built = ROOT / "build" / "phasor"
-    return built if built.is_file() else None
+    in_checkout = (ROOT / "Makefile").is_file()
+    place = ROOT / "build" if in_checkout else Path(sysconfig.get_path("scripts"))
+    return place / "phasor" if (place / "phasor").is_file() else None
 
 
 def need_phasor(given: Path | None) -> Path:

@@ -1,6 +1,6 @@
-"""How every script of `tools/` starts: where Python is too old or a package is missing the user
-reads one line that says what to install, never a traceback. Runs on any Python 3; standard library
-only."""
+"""How every script of `tools/` starts, and every command of an installed package: where Python is
+too old or a package is missing the user reads one line that says what to install, never a
+traceback. Runs on any Python 3; standard library only."""
 
 import importlib
 import signal
@@ -30,6 +30,9 @@ def start(script, module):
 def missing(error):
     """What to do about an import that failed: which file of requirements lists the package."""
     package = (error.name or "").split(".")[0].replace("_", "-")
+    if not (_TOOLS / "requirements.txt").is_file():  # installed, without a checkout
+        how = "install it with: %s -m pip install %s" % (sys.executable, package)
+        return "the Python package %s is missing; %s" % (package, how)
     for group in ("", "-plot", "-reference", "-bench"):
         file = "requirements%s.txt" % group
         lines = (_TOOLS / file).read_text(encoding="utf-8").splitlines()
@@ -40,6 +43,19 @@ def missing(error):
             how = "`make python` installs it; then run .venv/bin/python"
         return "the Python package %s is missing; %s" % (package, how)
     return "a package is missing: %s" % error
+
+
+def convert():
+    """The command phasor-convert of an installed package, as those below."""
+    return start("phasor-convert", "phasor.convert")
+
+
+def verify():
+    return start("phasor-verify", "phasor.verify")
+
+
+def plot():
+    return start("phasor-plot", "phasor.plot")
 
 
 def _refuse(script, why):
