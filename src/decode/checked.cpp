@@ -54,7 +54,7 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, Half stack,
   for (uint32_t j = 0; j < i; ++j)
     if (items[j].sequence == it.sequence)
       return bad_input(error, {0, it.sequence}, "sequence ", it.sequence,
-                       " stands twice in a call, in item ", i);
+                       " appears twice in a call, in item ", i);
   if (it.count == 0)
     return bad_input(error, {1, 0}, "sequence ", it.sequence, ": no tokens; expected at least 1");
   if (it.states != nullptr) {

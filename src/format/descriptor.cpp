@@ -21,9 +21,7 @@ constexpr bool choices_are_named() {
 }
 static_assert(choices_are_named(), "a choice of the table has a value without a name");
 
-const char* scope_name(uint32_t scope) {
-  return scope <= kLastScope ? kScopeNames[scope] : "?";
-}
+const char* scope_name(uint32_t scope) { return scope <= kLastScope ? kScopeNames[scope] : "?"; }
 
 // Scopes 2 and 4 have the fields of 1 and 3.
 uint32_t scope_of_fields(uint32_t scope) {
@@ -293,10 +291,10 @@ phasor_status check_late(const File& file, const Descriptor& d, phasor_error* er
     return PHASOR_OK;
   }
   if (d.has(kDecoder) || o.output != kOutputClasses || o.pooling != 0)
-    return bad(".query_length: late interaction is of an encoder's classes at each position");
+    return bad(".query_length: late interaction needs an encoder with classes at each position");
   if (o.document_length == 0) return bad(".document_length: missing, late interaction needs it");
   if (o.expansion != 0 && side.mask == PHASOR_NONE)
-    return bad(".expansion: there is no mask token that a query could have behind it");
+    return bad(".expansion: the model has no mask token to fill a query with");
   phasor_status status = check_ids(file, o.skipped, side, "output.skipped: id ", error);
   const uint32_t both[] = {o.query_marker, o.document_marker};
   for (const uint32_t id : both)

@@ -54,7 +54,7 @@ const char* check_steps(Pattern t) {
         if (step != to) return "a pattern accepts before it has begun";
         continue;
       }
-      if (of == t.classes() && to != 0) return "a pattern goes on behind the end of the text";
+      if (of == t.classes() && to != 0) return "a pattern continues after the end of the text";
       if (step == to && to != 0 && mark < kFirstSlot && t.mark(to) < kFirstSlot &&
           t.mark(to) >= mark)
         return "a pattern looks ahead without bound";

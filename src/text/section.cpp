@@ -68,7 +68,7 @@ const char* check_piece(Tokenizer* t, uint32_t id) {
     if ((marks & ~uint32_t{t->model->marks}) != 0 || (marks >> 8) > text.bytes)
       return "a piece has unknown marks";
     if (type == PieceType::unused && (marks & kOfModel) != 0)
-      return "an unused piece is of the model";
+      return "an unused piece belongs to the model";
   } else if ((marks & 0x7F800000) == 0x7F800000) {  // infinite, or no number
     return "a piece's score is not finite";
   }

@@ -185,7 +185,7 @@ TEST_CASE("patterns: damaged ones are refused by name") {
   CHECK(changed([](Table* t) { t->rows[0][1] = 0x8001; }) ==
         "a pattern accepts before it has begun");
   CHECK(changed([](Table* t) { t->rows[3][3] = 0x8001; }) ==
-        "a pattern goes on behind the end of the text");
+        "a pattern continues after the end of the text");
   CHECK(changed([](Table* t) { t->runs = {0x80u << 8}; }) == "a pattern's runs are not in order");
   CHECK(changed([](Table* t) { t->runs = {0x110000u << 8}; }) ==
         "a pattern's runs are not in order");

@@ -351,7 +351,7 @@ TEST_CASE("refusals: an output") {
 TEST_CASE("refusals: late interaction") {
   const char* const alone = "output.query_length: missing, late interaction needs it";
   const char* const rows =
-      "output.query_length: late interaction is of an encoder's classes at each position";
+      "output.query_length: late interaction needs an encoder with classes at each position";
   try_all({
       {kClasses, late, ""},
       {kClasses, "output.pooling=0 output.query_length=0", ""},
@@ -368,7 +368,7 @@ TEST_CASE("refusals: late interaction") {
        "output.document_length: missing, late interaction needs it"},
       {kClasses, late + " output.expansion=2", ""},
       {kClasses, late + " output.expansion=1 -source.mask",
-       "output.expansion: there is no mask token that a query could have behind it"},
+       "output.expansion: the model has no mask token to fill a query with"},
       {kClasses, late + " -source.mask", ""},
   });
 }

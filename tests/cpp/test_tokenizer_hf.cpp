@@ -483,7 +483,7 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, table + 8, 4 << 8, "a piece has unknown marks");
   refuses(good, table + 12, 1, "the unknown id is not a piece of type unknown");
   refuses(good, table + 16 + 12, 6, "a piece has an unknown type");
-  refuses(good, table + 16 + 12, 5, "an unused piece is of the model");
+  refuses(good, table + 16 + 12, 5, "an unused piece belongs to the model");
   refuses(good, order, count, "the sorted permutation has an id out of range");
   refuses(good, order, 1, "the sorted permutation is not sorted");
   refuses(good, first_run, 1, "the classes of characters are not in order");

@@ -448,7 +448,7 @@ def test_layers_that_are_exceptions(tmp_path, capsys):
     second = {n.replace("layers.0", "layers.1"): v * 0.9 for n, v in given.items() if "layers" in n}
     more = 'layers = 4\nsets = 2\n[[encoder.except]]\nevery = 2\nfirst = 1\nwindow = 3\n'
     assert run(tmp_path, given | second, TOML + more) == 1
-    assert "sets: layers that share a set are of one kind" in capsys.readouterr().err
+    assert "sets: layers that share a set must have one kind" in capsys.readouterr().err
     more = more.replace("every = 2\nfirst = 1", "layers = [2, 3]")
     assert run(tmp_path, given | second, TOML + more) == 0, capsys.readouterr().err
     descriptor = PhasorFile(tmp_path / "m.phasor").descriptor

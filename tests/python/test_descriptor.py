@@ -133,7 +133,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm(causal=1), "kind0.causal: a decoder's layers are so by themselves"),
         (lm(qk_norm_over=D.ALL_HEADS), "kind0.qk_norm_over: there is no norm of q and k"),
         (lm(qk_norm_place=D.NORM_LAST), "kind0.qk_norm_place: 1 goes with a norm of q and k"),
-        (lm(activation=D.TANH), "kind0.activation: tanh is of a head only"),
+        (lm(activation=D.TANH), "kind0.activation: tanh is allowed only in a head"),
         (lm(norm_place=5), "kind0.norm_place: 5, expected a whole number from 1 to 4"),
         (
             lm(parallel=D.TWO_NORMS, norm_place=D.AFTER),

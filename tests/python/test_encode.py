@@ -308,7 +308,7 @@ def test_what_late_interaction_refuses(tmp_path):
     for change, line in (
         ({"query_length": 0}, "query_length: missing"),
         ({"document_length": 0}, "document_length: missing"),
-        ({"pooling": 1}, "query_length: late interaction is of"),
+        ({"pooling": 1}, "query_length: late interaction needs"),
         ({"skipped": [9]}, "id 9 is not below the vocabulary 9"),
         ({"query_marker": 9}, "id 9 is not below the vocabulary 9"),
         ({"expansion": 3}, "expansion: 3, expected"),
@@ -316,7 +316,7 @@ def test_what_late_interaction_refuses(tmp_path):
         with pytest.raises(PhasorError, match=line):
             encode_meta({**wide, "output": {**wide["output"], **change}})
     side = {"vocabulary": 9}
-    with pytest.raises(PhasorError, match="expansion: there is no mask"):
+    with pytest.raises(PhasorError, match="expansion: the model has no mask token"):
         encode_meta({**wide, "source": side, "output": {**wide["output"], "expansion": 1}})
 
 

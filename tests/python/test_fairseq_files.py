@@ -31,7 +31,7 @@ WRONG = {
     "nothing": ("", CODES, "dict.txt: the dictionary: 0 lines, expected 1"),
     "long": ("x" * 513 + " 1\n", CODES, "expected a token and its count"),
     "only @@": ("@@ 1\n", CODES, "the token '@@' is there before, or has no text"),
-    "no codes": (DICT, None, "'hel@@' goes on: its merges are missing beside it"),
+    "no codes": (DICT, None, "'hel@@' is not a whole word: its merges are missing beside it"),
     "one part": (DICT, "lo 3\n", "bpe.codes: line 1: 'lo 3', expected two parts and a count"),
     "version": (DICT, "#version: 0.1\nl o\n", "line 1: '#version: 0.1' is not built"),
     "counts": (DICT, "#version: 0.2\nl o 3\n", "line 2: 'l o 3', expected two parts$"),

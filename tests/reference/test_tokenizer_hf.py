@@ -1153,7 +1153,7 @@ def replaced(*pairs: list[str]) -> dict:
             dict(normalizer=dict(type="Replace", pattern=dict(Regex="a+"), content="b")),
             "normalizer Replace",
         ),
-        (replaced(["ab", "c"], ["ba", "d"]), "Replace of 'ba', of which another is a part"),
+        (replaced(["ab", "c"], ["ba", "d"]), "Replace of 'ba', which contains another"),
         (replaced(["ab", "c"], ["d", "a"]), "Replace by 'a', which is replaced again"),
         (replaced(["", "c"]), "Replace at an empty text"),
         (replaced(["\0", "c"]), "Replace with"),

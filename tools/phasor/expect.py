@@ -102,7 +102,7 @@ def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expe
         for name, side in zip(_IDS, sides)
     ]
     if not both and "target" in arrays:
-        raise PhasorError("target: this model has one side, of which ids speaks")
+        raise PhasorError("target: this model has one side. TRY: the array ids alone")
     if len({len(rows) for rows in ids}) != 1 or not 0 < len(ids[0]) <= _MOST:
         raise PhasorError(f"ids: expected 1 to {_MOST} rows, and as many of target")
     named_so = [name for name in _OUTPUTS if name in arrays]

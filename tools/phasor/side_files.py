@@ -174,7 +174,7 @@ _HEAD = """# Side files
 <!-- Generated from tools/phasor/side_files.toml by `make generate`. -->
 
 The converter knows every key of the files beside a model's weights. A key that is not on this page
-stops the conversion, and so does a refused value:
+stops the conversion. A refused value also stops it:
 
 ```
 convert: model/tokenizer_config.json: split_special_tokens: True is not built: …

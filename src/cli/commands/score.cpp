@@ -120,7 +120,7 @@ bool target_of(const Engine& e, const ScoreOptions& o, const TokenIds& ids, Toke
     target->insert(target->end(), given.begin(), given.end());
   }
   if (target->size() <= *first)
-    return *why = "nothing to score: expected at least two tokens, the first of which is given",
+    return *why = "nothing to score: expected at least two tokens (the first one has no score)",
            false;
   return known_ids(*target, e.target, why);
 }

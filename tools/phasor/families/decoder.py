@@ -175,8 +175,8 @@ class Decoder(Positioned):
         if len(set(rows)) > 1:
             raise PhasorError(
                 f"{checkpoint.path}: with the adapter {names[0]} has {rows[0]} rows and {names[1]}"
-                f" {rows[1]}: the adapter was trained on a model with another vocabulary, of which"
-                " it does not have both; save it with both (modules_to_save), or merge it in PEFT"
+                f" {rows[1]}: the adapter was trained on a model with another vocabulary, and"
+                " lacks one. TRY: save it with both (modules_to_save), or merge it in PEFT"
             )
         if rows:
             self.side["vocabulary"] = rows[0]

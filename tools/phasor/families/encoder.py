@@ -132,7 +132,7 @@ class Encoder(Positioned):
         if rows <= count:
             raise self.config.error(
                 self.field("max_position_embeddings"),
-                f"{rows} rows, of which {count} come before position 0",
+                f"{rows} rows, expected more than the {count} before position 0",
             )
         self.position_rows = count
         self.stack["max_positions"] = rows - count

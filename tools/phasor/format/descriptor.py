@@ -228,7 +228,7 @@ def _check_kind(i: int, kind: dict) -> None:
             position in RELATIVE_KEYS and kind["score"] == ADDITIVE,
             "score: an additive score has no relative keys",
         ),
-        (kind["activation"] == TANH, "activation: tanh is of a head only"),
+        (kind["activation"] == TANH, "activation: tanh is allowed only in a head"),
         (kind["norm_eps"] < 0, "norm_eps: is negative"),
         (kind["cap"] < 0, "cap: is negative"),
         (kind["qkv_clip"] < 0, "qkv_clip: is negative"),
@@ -259,7 +259,7 @@ def _check_output(descriptor: dict) -> None:
     o = descriptor["output"]
     what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
     if o["head_activation"] == XIELU:
-        raise PhasorError("output.head_activation: xIELU is of a feed-forward only")
+        raise PhasorError("output.head_activation: xIELU is allowed only in a feed-forward")
     head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
     both = descriptor["model"]["stack"] == ENCODER_DECODER and what == CLASSES
     alone = [
@@ -289,7 +289,7 @@ def _check_output(descriptor: dict) -> None:
         (o["head_bias"] and not o["head_width"], "head_bias: the head has no dense layer"),
         (
             o["bias"] and what not in (LOGITS, CLASSES),
-            "bias: there is no matrix that it could be added to",
+            "bias: there is no matrix to add it to",
         ),
         (
             o["labels"] and (len(labels) != o["classes"] or not o["labels"].endswith(RECORD_END)),
@@ -322,12 +322,12 @@ def _check_late(descriptor: dict) -> None:
         (
             late
             and (descriptor["model"]["stack"] != ENCODER or o["output"] != CLASSES or o["pooling"]),
-            "query_length: late interaction is of an encoder's classes at each position",
+            "query_length: late interaction needs an encoder with classes at each position",
         ),
         (late and not o["document_length"], "document_length: missing, late interaction needs it"),
         (
             o["expansion"] and side.get("mask") is None,
-            "expansion: there is no mask token that a query could have behind it",
+            "expansion: the model has no mask token to fill a query with",
         ),
     )
     for value in markers + list(o["skipped"]):

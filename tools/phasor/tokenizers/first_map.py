@@ -64,7 +64,7 @@ class FirstMap:
         taken: set[str] = {" "} if self.merges_spaces else set()
         for text in self.replaced:
             if taken & set(text):
-                refuse(f"normalizer Replace of {shown(text)}, of which another is a part,")
+                refuse(f"normalizer Replace of {shown(text)}, which contains another,")
             taken |= set(text)
         for content in self.replaced.values():
             if taken & set(content):

@@ -119,7 +119,7 @@ class Vocabulary:
             content = (normalize(token["content"]) if normalized else token["content"]).encode()
             if not content:
                 refuse(
-                    f"the added token {token['content']!r}, of which the normalizer leaves nothing,"
+                    f"the added token {token['content']!r}, which the normalizer empties,"
                 )
             flags = (
                 SINGLE_WORD * bool(token.get("single_word"))

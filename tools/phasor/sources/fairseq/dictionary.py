@@ -95,7 +95,7 @@ def read_dictionary(path: Path, codes: Path | None = None) -> Dictionary:
     goes_on = next((token for token in tokens if token.endswith(GOES_ON)), None)
     if codes is None and goes_on is not None:
         raise TokenizerError(
-            f"{path}: {shown(goes_on)} goes on: its merges are missing beside it, as"
+            f"{path}: {shown(goes_on)} is not a whole word: its merges are missing beside it, as"
             f" {', '.join(CODES)}"
         )
     return Dictionary(tokens, [] if codes is None else _read(codes, read_merges))

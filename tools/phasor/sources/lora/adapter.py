@@ -216,7 +216,7 @@ def _place(name: str) -> tuple[str, str | None]:
         if found and rest in ("", ".weight", ".default", ".default.weight"):
             return module, part
     if "lora_" in short or "dora" in short:
-        raise PhasorError(f"the adapter's tensor {printable(name)} is of a kind that is not built")
+        raise PhasorError(f"the adapter's tensor {printable(name)} has a kind that is not built")
     return short.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", "."), None
 
 

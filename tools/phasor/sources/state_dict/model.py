@@ -200,7 +200,7 @@ class _Reader(Outputs):
             out.append((first + same, layer * sets // count))
         of_set = dict((number, kind) for kind, number in out)
         if any(of_set[number] != kind for kind, number in out):
-            raise PhasorError(f"{stack}: sets: layers that share a set are of one kind")
+            raise PhasorError(f"{stack}: sets: layers that share a set must have one kind")
         return out
 
     def exception(self, stack: str, at: list[int]) -> dict[str, Any]:
