@@ -21,6 +21,21 @@ void read_any(const uint8_t* data, size_t size) {
   look_at(values.data(), values.size());
 }
 
+void read_lines(const uint8_t* data, size_t size) {
+  const Block exact(data, size);
+  std::vector<float> values;
+  std::vector<size_t> shape;
+  const char* why = nullptr;
+  size_t line = 0;
+  if (!cli::parse_rows(exact.as<char>(), size, &values, &shape, &why, &line)) {
+    demand(why != nullptr && line <= size, "lines are refused without a reason");
+    return demand_line(why, 160);
+  }
+  demand(shape.size() == 2 && shape[0] * shape[1] == values.size() && values.size() <= size,
+         "more values than bytes");
+  look_at(values.data(), values.size());
+}
+
 void read_own(Choices* c) {
   std::vector<uint64_t> shape(c->below(5));
   size_t count = 1;
@@ -45,6 +60,7 @@ void read_own(Choices* c) {
 void run_npy(const uint8_t* data, size_t size) {
   if (size == 0) return;
   read_any(data + 1, size - 1);
+  read_lines(data + 1, size - 1);
   if (data[0] % 4 != 0) return;
   Choices choices(data + 1, size - 1);
   read_own(&choices);

@@ -172,13 +172,50 @@ def test_arrays_that_cannot_be(phasor, tmp_path, array, line):
     assert done.returncode == 1 and line in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_lines_of_numbers(phasor, tmp_path):
+    """CSV and JSON lines give what the same array gives; what is none is refused by its line."""
+    assert make(tmp_path, NAMES, without_classes(given())) == 0
+    values = np.random.default_rng(7).normal(size=(3, 6)).astype("<f4")
+    np.save(tmp_path / "v.npy", values)
+    rows = [[repr(float(x)) for x in row] for row in values]
+    texts = {
+        "v.csv": "".join(",".join(row) + "\r\n" for row in rows),
+        "v.jsonl": "\n".join(f"[{', '.join(row)}]" for row in rows),
+        "v.txt": "".join(" ".join(row) + "\n" for row in rows),
+    }
+    words = ("embed", tmp_path / "m.phasor", "--pooling", "mean", "--embeddings")
+    wanted = run(phasor, *words, tmp_path / "v.npy")
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, newline="")
+        done = run(phasor, *words, tmp_path / name)
+        assert done.returncode == 0 and done.stdout == wanted.stdout, done.stderr
+    for text, line in (
+        ("", "is empty, expected an array of NumPy, or lines of numbers"),
+        ("a,b\n1,2\n", "line 1: expected numbers with commas between them"),
+        ("1,2\n\n3,4\n", "line 2: an empty line"),
+        ("1,2\n3\n", "line 2: another number of values than line 1"),
+        ("1,2\n[3,4\n", "line 2: expected numbers"),
+        ("1,,2\n", "line 1: expected numbers"),
+        ("1,2,\n", "line 1: expected numbers"),
+        ("nan,1\n", "line 1: expected numbers"),
+        ("0x10,1\n", "line 1: expected numbers"),
+        ("1" * 65 + "\n", "line 1: expected numbers"),
+        ("1e99,0,0,0,0,0\n", "position 0 has a value that is not finite"),
+        ("1,2\n", "expected an array of (positions, 6)"),
+    ):
+        (tmp_path / "bad.csv").write_text(text)
+        done = run(phasor, *words, tmp_path / "bad.csv")
+        assert done.returncode == 1 and line in done.stderr, (text, done.stderr)
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_what_does_not_go_together(phasor, tmp_path):
     weights = without_classes(given())
     assert make(tmp_path, NAMES, weights) == 0
     np.save(tmp_path / "v.npy", np.zeros((3, 6), "<f4"))
     words = ("embed", tmp_path / "m.phasor", "--pooling", "mean")
     for flags, status, line in (
-        (("--ids", "1,2"), 1, "reads vectors and no text. TRY: --embeddings FILE.npy"),
+        (("--ids", "1,2"), 1, "reads vectors and no text. TRY: --embeddings FILE"),
         (("--embeddings", tmp_path / "v.npy", "--ids", "1"), 2, "--ids: does not go with --embedd"),
         (("--embeddings", tmp_path / "v.npy", "a"), 2, "a text: does not go with --embeddings"),
     ):

@@ -140,7 +140,7 @@ bool Runner::load_shortlist() {
 bool Runner::load_states() {
   const bool vectors = e.has_source() && vector_width(e) != 0;
   if (o.embeddings == nullptr && vectors)
-    return data_error("%s: reads vectors and no text. TRY: --embeddings FILE.npy", e.path), false;
+    return data_error("%s: reads vectors and no text. TRY: --embeddings FILE", e.path), false;
   if (o.embeddings == nullptr) return true;
   if (vectors) {
     Vectors given;
@@ -153,7 +153,7 @@ bool Runner::load_states() {
     return true;
   }
   vector<size_t> shape;
-  if (!read_npy(o.embeddings, &e.states, &shape)) return false;
+  if (!read_rows(o.embeddings, &e.states, &shape)) return false;
   const size_t width = e.source.width, most = e.source.max_positions;
   if (shape.size() != 2 || shape[1] != width || shape[0] == 0)
     return data_error("%s: expected an array of (positions, %zu), an encoder's output",

@@ -151,7 +151,7 @@ uint32_t Encoder::longest_text() const {
 int Encoder::check_vectors() const {
   if (o_.embeddings == nullptr)
     return vector_width(e_) != 0
-               ? data_error("%s: reads vectors and no text. TRY: --embeddings FILE.npy", e_.path)
+               ? data_error("%s: reads vectors and no text. TRY: --embeddings FILE", e_.path)
                : 0;
   const char* flag = !o_.texts.empty() ? "a text"
                                        : first_given(o_.ids, o_.segments, o_.pair, o_.truncate,

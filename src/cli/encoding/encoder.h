@@ -21,8 +21,9 @@ constexpr bool kHasOutputs = true;
 struct EncoderOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions, ArrayOptions {
   Ids segments{"--segments IDS", "Segment (token type) of each id of --ids."};
   InputFile embeddings{
-      "--embeddings FILE.npy",
-      "Read vectors instead of text: (positions, values) or (sequences, positions, values) in f32. "
+      "--embeddings FILE",
+      "Read vectors instead of text: (positions, values) or (sequences, positions, values) in f32 "
+      "of a .npy, or a position a line in CSV or JSON lines. "
       "They replace the embedding, or are the input of a model with vector input."};
   Switch truncate{"--truncate",
                   "Cut a text that is too long, to --source or to the model's recommended length. "

@@ -16,7 +16,7 @@ uint32_t vector_width(const Engine& e) { return number_of(e, "source.vectors", 0
 
 bool Vectors::read(const Engine& e, const char* path) {
   vector<size_t> shape;
-  if (!read_npy(path, &given_, &shape)) return false;
+  if (!read_rows(path, &given_, &shape)) return false;
   row_ = number_of(e, "encoder.embedding_width", e.source.width);
   const size_t own = vector_width(e), dimensions = shape.size();
   width_ = own != 0 ? own : row_;

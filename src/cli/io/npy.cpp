@@ -7,6 +7,7 @@ namespace cli {
 namespace {
 
 constexpr size_t kMostDimensions = 32;  // as NumPy has them
+constexpr size_t kLongestNumber = 64;   // characters, in a line of numbers
 constexpr size_t kHeader = 128;         // magic, version, length, dictionary; data is aligned to 64
 
 // The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is
@@ -28,6 +29,36 @@ bool values_of(const string& header, size_t most, size_t* out, vector<size_t>* s
     p = end + strspn(end, ", ");
   }
   return *p == ')';
+}
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+// The numbers of one line, with commas or spaces between them, in [] or not; nullptr, or what is
+// wrong with it.
+const char* add_row(const char* p, const char* end, vector<float>* out) {
+  constexpr const char* kWrong = "expected numbers with commas between them, as in CSV or JSON";
+  while (p < end && is_space(*p)) ++p;
+  while (p < end && is_space(end[-1])) --end;
+  if (p < end && *p == '[') {
+    if (end - p < 2 || end[-1] != ']') return kWrong;
+    ++p, --end;
+  }
+  for (bool first = true;; first = false) {
+    while (p < end && is_space(*p)) ++p;
+    if (p == end) return first ? "an empty line" : kWrong;
+    char text[kLongestNumber + 1] = {};
+    size_t n = 0;
+    for (; p < end && *p != ',' && !is_space(*p); ++p) {
+      if (n == kLongestNumber || strchr("+-.eE0123456789", *p) == nullptr || *p == 0) return kWrong;
+      text[n++] = *p;
+    }
+    char* last = nullptr;
+    out->push_back(strtof(text, &last));
+    if (n == 0 || *last != 0) return kWrong;
+    while (p < end && is_space(*p)) ++p;
+    if (p == end) return nullptr;
+    if (*p == ',') ++p;
+  }
 }
 
 }  // namespace
@@ -63,6 +94,28 @@ bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why
   return true;
 }
 
+bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_t>* shape,
+                const char** why, size_t* line) {
+  size_t width = 0;
+  out->clear();
+  *line = 0;
+  for (const char *p = data, *all = data + bytes; p < all;) {
+    const void* found = memchr(p, '\n', size_t(all - p));
+    const char* end = found != nullptr ? static_cast<const char*>(found) : all;
+    const size_t before = out->size();
+    ++*line;
+    *why = add_row(p, end, out);
+    if (*why != nullptr) return false;
+    const size_t values = out->size() - before;
+    if (width == 0) width = values;
+    if (values != width) return *why = "another number of values than line 1", false;
+    p = end + 1;
+  }
+  if (width == 0) return *line = 1, *why = "no numbers", false;
+  *shape = {out->size() / width, width};
+  return true;
+}
+
 bool NpyWriter::open(const char* path) {
   const char zeros[kHeader] = {};
   return file_.open(path) && file_.write(zeros, kHeader);
@@ -77,6 +130,19 @@ bool NpyWriter::finish(const vector<uint64_t>& shape) {
   const string header = npy_header(shape);
   if (header.empty()) return file_.refuse("a shape of too many dimensions");
   return file_.write_first(header.data(), kHeader) && file_.finish();
+}
+
+bool read_rows(const char* path, vector<float>* out, vector<size_t>* shape) {
+  ReadFile file;
+  const char* why = nullptr;
+  size_t line = 0;
+  if (!file.open(path, Load::copy, "an array of NumPy, or lines of numbers")) return false;
+  const char* data = static_cast<const char*>(file.data());
+  if (file.bytes() != 0 && data[0] == '\x93')
+    return parse_npy(data, file.bytes(), out, &why, shape) ||
+           (data_error("%s: %s", path, why), false);
+  return parse_rows(data, file.bytes(), out, shape, &why, &line) ||
+         (data_error("%s: line %zu: %s", path, line, why), false);
 }
 
 bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape) {

@@ -27,6 +27,13 @@ class NpyWriter {
   NewFile file_;
 };
 
+// The same of lines of numbers, an array of two dimensions: CSV, or an array of JSON a line. *line is
+// that of a false.
+bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_t>* shape,
+                const char** why, size_t* line);
+// Either of a file, of which a NumPy file begins as one; false after a line on standard error.
+bool read_rows(const char* path, vector<float>* out, vector<size_t>* shape);
+
 // The same of a file; false when a line on standard error says what it is instead.
 bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape = nullptr);
 
