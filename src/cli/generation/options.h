@@ -154,7 +154,8 @@ struct RunOptions : CommandLine,
   InputFile embeddings{
       "--embeddings FILE",
       "Encoder-decoder. Read the output of another encoder instead of text: (positions, width) in "
-      "f32, a .npy, or numbers in CSV or JSON lines. For a model with vector input, read the input of its encoder."};
+      "f32, a .npy, or numbers in CSV or JSON lines. For a model with vector input, read the input "
+      "of its encoder."};
   Choice split{"--split no|sentences",
                "Encoder-decoder. sentences: split a text that is too long. no: report an error. "
                "Default: no."};

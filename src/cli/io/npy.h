@@ -27,8 +27,8 @@ class NpyWriter {
   NewFile file_;
 };
 
-// The same of lines of numbers, an array of two dimensions: CSV, or an array of JSON a line. *line is
-// that of a false.
+// The same of lines of numbers, an array of two dimensions: CSV, or an array of JSON a line. *line
+// is that of a false.
 bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_t>* shape,
                 const char** why, size_t* line);
 // Either of a file, of which a NumPy file begins as one; false after a line on standard error.
