@@ -24,8 +24,8 @@ ACTIVATIONS = {name: row.number for row in D.ACTIVATIONS for name in row.configs
 _HARMLESS_BECAUSE: dict[str, str] = {
     "book-keeping: where the file comes from and who wrote it": """
         _name_or_path _model_name_or_path _commit_hash transformers_version model_type architectures
-        finetuning_task language directionality task_specific_params sentence_transformers name author license
-        unsloth_fixed unsloth_version transformers.js_config
+        finetuning_task language directionality task_specific_params sentence_transformers name
+        author license unsloth_fixed unsloth_version transformers.js_config
         sbert_ce_default_activation_function""",
     "training: it drops values, draws the first weights or weighs the loss": """
         hidden_dropout_prob attention_probs_dropout_prob classifier_dropout
