@@ -168,7 +168,9 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
         text = config["text_config"]
         kind = CONFIG_MAPPING[text["model_type"]] if "model_type" in text else None
         kind = kind or type(whole(**copy.deepcopy(config)).text_config)
-        return model, config, changed_keys(rng, text, kind().to_dict(), _OF_PICTURES)
+        changed = changed_keys(rng, text, kind().to_dict(), _OF_PICTURES)
+        fit_sections(text)
+        return model, config, changed
     if "encoder" not in config:
         return model, config, changed_keys(rng, config, whole().to_dict())
     changed = []  # of a model of two models: of one of them, or of both
@@ -176,6 +178,15 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
         kind = CONFIG_MAPPING[config[half]["model_type"]]
         changed += changed_keys(rng, config[half], kind().to_dict())
     return model, config, changed
+
+
+def fit_sections(text: dict[str, Any]) -> None:
+    """Makes the sections of M-RoPE those of a drawn head's width."""
+    table = text.get("rope_scaling")
+    if isinstance(table, dict) and "mrope_section" in table:
+        width = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
+        third = width // 2 // 3
+        table["mrope_section"] = [width // 2 - 2 * third, third, third]
 
 
 def changed_keys(

@@ -246,7 +246,7 @@ _PICTURED = [
     _pictured(
         "Qwen2VLForConditionalGeneration",
         "",
-        {**_LLAMA, "hidden_size": 60, "rope_scaling": _MROPE},
+        {**_PLAIN, "hidden_size": 60, "rope_scaling": _MROPE},
         {**_QWEN_VISION, "hidden_size": 60},
         **_IDS,
     ),
@@ -265,7 +265,7 @@ _PICTURED = [
     _pictured(
         "Qwen2_5_VLForConditionalGeneration",
         "",
-        {**_LLAMA, "hidden_size": 60, "rope_scaling": _MROPE},
+        {**_PLAIN, "hidden_size": 60, "rope_scaling": _MROPE},
         {**_QWEN3_VISION, "out_hidden_size": 60, "fullatt_block_indexes": [0]},
         **_IDS,
     ),
