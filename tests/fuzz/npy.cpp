@@ -28,7 +28,8 @@ void read_lines(const uint8_t* data, size_t size) {
   const char* why = nullptr;
   size_t line = 0;
   if (!cli::parse_rows(exact.as<char>(), size, &values, &shape, &why, &line)) {
-    demand(why != nullptr && line <= size, "lines are refused without a reason");
+    demand(why != nullptr && line >= 1 && line <= std::max(size, size_t{1}),
+           "lines are refused without a reason");
     return demand_line(why, 160);
   }
   demand(shape.size() == 2 && shape[0] * shape[1] == values.size() && values.size() <= size,

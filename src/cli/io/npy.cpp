@@ -109,7 +109,7 @@ bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_
     const size_t values = out->size() - before;
     if (width == 0) width = values;
     if (values != width) return *why = "another number of values than line 1", false;
-    p = end + 1;
+    p = end == all ? all : end + 1;
   }
   if (width == 0) return *line = 1, *why = "no numbers", false;
   *shape = {out->size() / width, width};
