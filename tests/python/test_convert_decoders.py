@@ -925,7 +925,7 @@ PUBLISHED = {
     "gemma2": {"cache_implementation": ("hybrid", None), "hidden_act": ("gelu_pytorch_tanh", None)},
     "gemma3_text": {
         "sliding_window_pattern": (6, None),
-        "use_bidirectional_attention": (False, True),
+        "use_bidirectional_attention": (False, None),
         "attn_logit_softcapping": (None, 50.0),
     },
     "phi3": {

@@ -178,7 +178,8 @@ FORMATS: dict[str, list[Format]] = {
 TEXTS = {
     *("shards", "config", "generation", "sentence", "adapter", "packed", "tokenizer-json"),
     *("tokenizer-config", "vocabulary", "tiktoken", "fairseq", "translator-tokenizer"),
-    *("description", "chat-template", "gguf-tokenizer", "expect", "patterns", "pipeline"),
+    *("description", "explain", "chat-template", "gguf-tokenizer", "expect", "patterns"),
+    "pipeline",
 }
 
 

@@ -134,6 +134,7 @@ def test_readers_ask_one_place_whether_a_file_is_there():
     allowed = {
         "program.py": "the engine's own program",
         "mistaken.py": "a hint in a message",
+        "start.py": "whether the converter is installed or a checkout",
         "sources/find.py": "the path that was given, which is opened next",
         "sources/tokenizer_files.py": "the same",
         "tokenizers/characters.py": "the same",

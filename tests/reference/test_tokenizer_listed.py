@@ -92,14 +92,14 @@ def compare(driver: Driver, section: bytes, tokenizer, lines: list[str], **how) 
             assert text.decode().strip() == theirs.strip(), (line, ids)
 
 
-@pytest.fixture(scope="module")
-def marian(tmp_path_factory) -> Path:
+@pytest.fixture(scope="module", params=["unigram", "bpe", "char"])
+def marian(request, tmp_path_factory) -> Path:
     """A directory whose list lacks some of the pieces."""
     folder, some = tmp_path_factory.mktemp("marian"), pairs()
     found: dict[str, None] = {}
     for side, column, size in (("source", 1, 2300), ("target", 0, 700)):
         lines = [pair[column] for pair in some[::9]]
-        found.update(dict.fromkeys(train(folder / f"{side}.spm", lines, size, "unigram")))
+        found.update(dict.fromkeys(train(folder / f"{side}.spm", lines, size, request.param)))
     rng = random.Random(1)
     kept = [text for text in found if rng.random() > 0.03]
     order = ["</s>", "<unk>", *kept[:400], ">>eng<<", ">>cmn_Hans<<", *kept[400:], "<pad>"]

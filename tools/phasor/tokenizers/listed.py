@@ -30,6 +30,7 @@ from phasor.values import is_whole
 _JSON_BYTES = 128 << 20
 _STRIPS = ("lstrip", "rstrip")
 _FLAGS = (*_STRIPS, "single_word")
+_OF_WORDS = 3  # trainer_spec.model_type
 _GIVEN = (NORMAL, USER_DEFINED, UNUSED)  # types of pieces that a segmentation looks at
 
 
@@ -85,6 +86,12 @@ def listed_section(path: Path, listed: Listed, codes: bool = False) -> bytes:
     language's code, >>xxx<<."""
     try:
         proto = read_model_proto(read_bytes(path))
+        if proto["model_type"] == _OF_WORDS:
+            # It joins unknown words in a row, and the library looks their text up in the list.
+            raise TokenizerError(
+                "SentencePiece model type word with a list of ids is not supported (unigram, bpe "
+                "and char are)"
+            )
         pieces, lowest = _pieces(proto, listed)
         count = listed.count
         added = sorted((text.encode(), id_, 0) for text, id_ in listed.special.items())
