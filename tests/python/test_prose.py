@@ -15,7 +15,12 @@ from places import ROOT
 from turns import ROWS, turns
 
 WIDEST = 25  # words of a table's cell
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+REFERENCE = ("families", "tokenizers")
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CHANGELOG.md"),
+    *sorted((ROOT / "docs/guide").glob("*.md")),
+    *(ROOT / f"docs/reference/{name}.md" for name in REFERENCE),
+]
 HEADERS = [ROOT / "include/phasor.h", ROOT / "include/phasor.hpp"]
 
 
