@@ -279,6 +279,7 @@ PYTHON_ROOMS = {
     "phasor.chat": {*SHARED, "phasor.format"},
     "phasor.reference": {*SHARED, "phasor.format"},
     "phasor.checkpoints": {*SHARED, "phasor.format"},
+    "phasor.runtime": {*SHARED},
     "phasor.families": {
         *SHARED,
         "phasor.format",
@@ -452,6 +453,7 @@ MOST_LINES, MOST_ARGUMENTS = 500, 6
 FRONT_DOOR = {"convert.py": 250}  # what it knows of a source goes to the source
 # Tables of data, whose rows may be calls.
 TABLES = {"format/tensors.py", "tokenizers/unicode.py", "tokenizers/patterns/unicode.py"}
+TABLES |= {"runtime/_interface.py"}
 
 
 def converter_modules():

@@ -3,6 +3,7 @@ with an output print it; what a new reader looks for is two clicks from the READ
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from make.links import FENCE, LINK, slug
-from places import ROOT, program
+from places import ROOT, program, there
 
 GUIDES = sorted((ROOT / "docs/guide").glob("*.md"))
 # Pages of three sections and more; performance.md is the benchmarks' own.
@@ -22,7 +23,7 @@ LONG = [
     if page.name != "performance.md" and page.read_text(encoding="utf-8").count("\n## ") >= 3
 ]
 TASKS = "run convert own-model chat embeddings translate"
-TASKS += " c-and-cpp arm-boards microcontrollers trust"
+TASKS += " c-and-cpp python arm-boards microcontrollers trust"
 WORDS, FIRST_SCREEN, CLICKS = 1500, 40, 2
 # `$ ` begins a command; what it prints follows, and … stands for anything.
 EXAMPLE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
@@ -82,6 +83,23 @@ def test_an_example_prints_what_the_page_says(page, command, output):
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     said = done.stdout + done.stderr
     assert re.fullmatch(re.escape(output).replace("…", ".*"), done.stdout), said
+
+
+def test_a_session_of_python_prints_what_the_page_says(monkeypatch):
+    """The blocks of a page are one session."""
+    there(ROOT / "build/libphasor.so.0", "run make shared")
+    monkeypatch.chdir(ROOT)
+    pages = 0
+    for page in GUIDES:
+        blocks = [match[4] for match in FENCE.finditer(text(page)) if match[3] == "pycon"]
+        if not blocks:
+            continue
+        pages += 1
+        session = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.stem, None, 0)
+        said: list[str] = []
+        failed, tried = doctest.DocTestRunner().run(session, out=said.append)
+        assert not failed and tried > 5, "".join(said)
+    assert pages
 
 
 def reached(start: Path, clicks: int) -> set[str]:

@@ -56,7 +56,8 @@ def test_install_use_uninstall(phasor, tmp_path):
     assert wheel.stat().st_size < 3 << 20
     names = zipfile.ZipFile(wheel).namelist()
     tracked = run("git", "-C", ROOT, "ls-files", "tools/phasor").split()
-    assert {n.removeprefix("tools/") for n in tracked} <= set(names)
+    expected = {n.removeprefix("tools/") for n in tracked} | {"phasor/runtime/libphasor.so"}
+    assert expected <= set(names)
     others = {n.split("/")[0] for n in names} - {"phasor"}
     assert others == {n.split("/")[0] for n in names if n.startswith("phasor_engine-")}
 
@@ -68,6 +69,10 @@ def test_install_use_uninstall(phasor, tmp_path):
     (site / "own.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n", encoding="utf-8")
     out, golden = tmp_path / "out.phasor", ROOT / "tests/golden/pytorch/separate.pt"
     run(python.parent / "phasor-convert", golden, "-o", out, "--quiet", cwd=tmp_path)
+    code = "import phasor, sys; print(phasor.load(sys.argv[1]).translate(sys.argv[2]))"
+    model, _, said = text[1:]
+    own = run(python, "-c", code, model, said, cwd=tmp_path)
+    assert own == run(phasor, *text)  # by the shared library of the wheel
     # The same bytes as from the checkout, the hashes that the installed program records among them.
     again = tmp_path / "again.phasor"
     run(sys.executable, ROOT / "tools/convert.py", golden, "-o", again, "--quiet", cwd=ROOT)

@@ -32,6 +32,7 @@ HEADER = ROOT / "include/phasor.h"
 RECORD = ROOT / "src/facts/abi.toml"
 Record = dict[str, dict[str, Any]]
 FUNCTION = re.compile(r"^([a-z][\w *]*[\s*])(phasor_\w+)\(([^;{}()]*)\)[\s\w]*;", re.M)
+FIELD = re.compile(r"(.*[ *])(\w+(?:\[\w+\])?)")
 PARAMETER = re.compile(r"(?<=[\s*])\w+$")
 
 
@@ -62,18 +63,26 @@ def prototypes(text: str) -> dict[str, str]:
     return found
 
 
+def fields_of(text: str) -> dict[str, list[tuple[str, str]]]:
+    """{struct: (field, type)}; a callback's type is "int (*)(parameters)", an array's "char[9]"."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for m in re.finditer(r"typedef struct (phasor_\w+) \{(.*?)\n\} \1;", parts_of(text)[0], re.S):
+        fields = found[m[1]] = []
+        for declaration in (" ".join(part.split()) for part in m[2].split(";")):
+            if pointer := re.fullmatch(r"(.*?) ?\(\*(\w+)\) ?\((.*)\)", declaration):
+                fields.append((pointer[2], f"{pointer[1]} (*)({pointer[3]})"))
+            elif declaration:
+                first, *more = declaration.split(",")
+                kind, name = FIELD.fullmatch(first).groups()
+                for one in (name, *more):
+                    field, bracket, count = one.strip().partition("[")
+                    fields.append((field, kind.strip() + bracket + count))
+    return found
+
+
 def names_of(text: str) -> Names:
     plain, experimental = parts_of(text)
-    structs: dict[str, list[str]] = {}
-    for m in re.finditer(r"typedef struct (phasor_\w+) \{(.*?)\n\} \1;", plain, re.S):
-        fields: list[str] = []
-        for declaration in m[2].split(";"):
-            pointer = re.search(r"\(\*(\w+)\)\s*\(", declaration)
-            if pointer:
-                fields.append(pointer[1])
-            elif declaration.strip():
-                fields += re.findall(r"(\w+)(?:\[\w+\])?\s*(?=,|$)", declaration.strip())
-        structs[m[1]] = fields
+    structs = {name: [field for field, _ in fields] for name, fields in fields_of(text).items()}
     constants = re.findall(r"\b(PHASOR_\w+) = ", plain)
     constants += re.findall(r"^#define (PHASOR_\w+) (?:0x)?[0-9A-Fa-f]+u\b", plain, re.M)
     return Names(prototypes(plain), set(prototypes(experimental)), structs, constants)

@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
     return printable(_repr.repr(value), 200)
 
 
-def named(path: os.PathLike | str, error: PhasorError) -> PhasorError:
+def named(path: os.PathLike[str] | str, error: PhasorError) -> PhasorError:
     """The error with the file's name before it, once. Of the same kind, whatever that is made
     of."""
     if str(error).startswith(str(path)):

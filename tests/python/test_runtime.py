@@ -1,0 +1,380 @@
+"""`phasor.load` (tools/phasor/runtime): the same bits as the program, and errors, threads and
+signals that end as exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phasor
+import random_models as M
+from phasor import Status
+from phasor.errors import PhasorError
+from phasor.runtime import _interface as c
+from phasor.runtime import library
+from places import ROOT, program, run_python, there, told
+
+GOLDEN = ROOT / "tests/golden/models"
+TRANSLATOR = ROOT / "models/zh-en-small.phasor"
+LANGUAGE = ROOT / "models/positions/rotary.phasor"
+TEXTS = """我有一只猫。
+你叫什么名字？
+今天天气很好。
+他在学校学习中文。
+
+我们明天去北京。
+这本书很有意思。
+""".splitlines()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared() -> Path:
+    return there(ROOT / "build/libphasor.so.0", "run make shared")
+
+
+@pytest.fixture(scope="module")
+def translator() -> phasor.Model:
+    return phasor.load(TRANSLATOR)
+
+
+@pytest.fixture(scope="module")
+def language() -> phasor.Model:
+    return phasor.load(LANGUAGE)
+
+
+def run(*words: object, stdin: str | None = None) -> str:
+    return told(program(), *words, "--quiet", stdin=stdin)
+
+
+def refusal(call, *arguments, **named) -> phasor.Error:
+    with pytest.raises(phasor.Error) as caught:
+        call(*arguments, **named)
+    assert len(str(caught.value).splitlines()) == 1
+    return caught.value
+
+
+# ---- the interface
+
+
+def test_the_declarations_are_the_recorded_ones():
+    """The layout is what ctypes makes of the fields, the record what the compiler made of them."""
+    record = tomllib.loads((ROOT / "src/facts/abi.toml").read_text(encoding="utf-8"))
+    assert set(c.FUNCTIONS) == set(record["functions"])
+    for name, (size, fields) in record["structs"].items():
+        struct = getattr(c, "".join(word.capitalize() for word in name.split("_")[1:]))
+        found = [
+            [n, getattr(struct, n).offset, getattr(struct, n).size] for n, _ in struct._fields_
+        ]
+        assert (ctypes.sizeof(struct), found) == (size, fields), name
+    for name, value in record["constants"].items():
+        short = name.removeprefix("PHASOR_")
+        assert getattr(Status, short, None) == value or getattr(c, short) == value
+
+
+def test_import_takes_no_time():
+    """The package itself loads nothing; the runtime is cheap beside NumPy, in processor time."""
+    code = """
+import sys, time, numpy
+begin = time.process_time()
+import phasor
+assert not [name for name in sys.modules if name.startswith("phasor.")]
+phasor.load
+print(time.process_time() - begin, *(n for n in sys.modules if n.startswith("phasor.sources")))
+"""
+    assert any(float(run_python("-c", code, newer=False)) < 0.1 for _ in range(5))
+
+
+def test_a_missing_library_says_what_to_do(monkeypatch, tmp_path):
+    library.library.cache_clear()
+    try:
+        monkeypatch.setattr(library, "_ROOT", tmp_path)
+        (tmp_path / "Makefile").touch()
+        error = refusal(phasor.load, TRANSLATOR)
+        assert "libphasor.so.0: the shared library is missing. TRY: run make shared" in str(error)
+        (tmp_path / "build").mkdir()
+        (tmp_path / "build/libphasor.so.0").write_bytes(b"no library")
+        error = refusal(phasor.load, TRANSLATOR)
+        assert "not the shared library of this package" in str(error)
+        assert error.status == Status.UNSUPPORTED
+    finally:
+        library.library.cache_clear()
+
+
+# ---- the same bits
+
+
+def test_ids_and_texts(translator, language):
+    for text in TEXTS:
+        said = told(program(), "tokenize", TRANSLATOR, "--print-ids", text).strip()
+        assert translator.tokenize(text) == [int(word) for word in said.split(",")]
+        bare = translator.tokenize(text, add_special_tokens=False)
+        assert translator.detokenize(bare, side="source") == text
+    long = "The game was played." * 1000
+    assert language.detokenize(language.tokenize(long)) == long
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_translations(threads):
+    lines = "\n".join(TEXTS) + "\n"
+    with phasor.load(TRANSLATOR, threads=threads) as model:
+        assert model.translate(TEXTS) == run("run", TRANSLATOR, stdin=lines).splitlines()
+        assert model.translate(TEXTS[0]) == model.translate(TEXTS)[0]
+        flags = ("--beam", 4, "--n-best", 3)
+        for text in filter(None, TEXTS):
+            said = run("run", TRANSLATOR, *flags, text).splitlines()
+            expected = [line.split("\t")[1] for line in said]
+            assert model.translate(text, beam=4, n_best=3) == expected
+        assert model.translate(TEXTS[:2], beam=4, n_best=2) == [
+            model.translate(text, beam=4, n_best=2) for text in TEXTS[:2]
+        ]
+        assert model.translate([]) == []
+
+
+@pytest.mark.parametrize(
+    "options,flags",
+    [
+        ({"max_new": 30}, ["-n", 30]),
+        ({"max_new": 40, "temperature": 0.8, "seed": 7}, "-n 40 --temperature 0.8 --seed 7"),
+        ({"max_new": 9, "top_k": 9, "top_p": 0.9, "seed": 5}, "-n 9 --top-k 9 --top-p .9 --seed 5"),
+        ({"max_new": 40, "stop": " the"}, ["-n", 40, "--stop", " the"]),
+        ({"max_new": 40, "stop": [" song", " and"]}, "-n 40 --stop=\\ song --stop=\\ and"),
+    ],
+)  # fmt: skip
+def test_streams(language, options, flags):
+    words = flags if isinstance(flags, list) else flags.replace("\\ ", "\0").split()
+    words = [str(word).replace("\0", " ") for word in words]
+    pieces = list(language.stream("The game was", **options))
+    assert "".join(pieces) + "\n" == run("run", LANGUAGE, *words, "The game was")
+    assert len(pieces) > 1
+
+
+def test_a_stream_of_a_translator(translator):
+    assert "".join(translator.stream(TEXTS[0])) == translator.translate(TEXTS[0])
+
+
+def test_vectors(tmp_path):
+    path, out = tmp_path / "m.phasor", tmp_path / "out.npy"
+    M.write_ranker(path, classes=3)
+    texts = [" ".join(f"word{i % 20}" for i in range(n % 9 + 1)) for n in range(70)]
+    run("embed", path, "--npy", out, stdin="".join(f"{text}\n" for text in texts))
+    expected = np.load(out)
+    for threads in (1, 2):
+        model = phasor.load(path, threads=threads)
+        found = model.encode(texts)
+        assert found.dtype == np.float32 and found.tobytes() == expected.tobytes()
+        assert model.encode(texts[5]).tobytes() == expected[5].tobytes()
+        assert model.encode([]).shape == (0, expected.shape[1])
+
+
+@pytest.mark.parametrize("name", ["tiny-lm-f32", "tiny-lm-q8", "tiny-gptj-q4", "tiny-neox-f32"])
+def test_logits_of_steps(name, tmp_path):
+    path, ids = GOLDEN / f"{name}.phasor", [5, 9, 17, 4, 11]
+    words = ("--ids", ",".join(map(str, ids)), "-n", 1, "--logits", tmp_path / "l.npy")
+    run("run", path, *words)
+    expected = np.load(tmp_path / "l.npy")
+    model = phasor.load(path)
+    with model.session(context=32, sequences=2, logit_rows=len(ids)) as session:
+        logits = session.step(ids, logits="all").logits
+        assert logits.tobytes() == expected.tobytes()
+        assert not logits.flags.writeable and np.shares_memory(logits, session.arena)
+        for row, token in zip(expected, ids):
+            assert session.step([token], sequence=1).logits.tobytes() == row.tobytes()
+        assert session.length(0) == session.length(1) == len(ids)
+        # What a sequence continues with is the same, however it came there.
+        after = session.step([7]).logits.tobytes()
+        session.truncate(len(ids))
+        session.fork(1)
+        assert session.step([7], sequence=1).logits.tobytes() == after
+        state = session.save()
+        session.clear()
+        assert session.length() == 0 and session.step([3], logits="none").logits.shape[0] == 0
+        session.restore(state)
+        last = session.step(np.array([7], np.int64)).logits
+        assert last.tobytes() == after
+    assert last.tobytes() == after  # a view keeps the memory of a session that is closed
+
+
+def test_steps_of_a_translator(translator):
+    with translator.session() as session:
+        session.encode(translator.tokenize(TEXTS[0]))
+        ids = [int(translator.info.fields["target.decoder_start"])]
+        for _ in range(20):
+            ids.append(int(session.step(ids[-1:]).logits.argmax()))
+    text = translator.translate(TEXTS[0])
+    assert translator.detokenize(ids[1:]).startswith(text)
+
+
+def test_what_a_file_says(translator, language):
+    info = translator.info
+    assert (info.kind, info.output, info.vectors) == ("encoder-decoder", "logits", 3)
+    assert info.fields["decoder.width"] == str(info.width)
+    assert language.info.kind == "decoder" and not language.info.chat
+    classes = phasor.load(GOLDEN / "tiny-classes-f32.phasor")
+    assert len(classes.info.classes) == 3 and classes.info.output == "classes"
+    assert phasor.load(TRANSLATOR, isa="scalar").info.isa == "scalar"
+
+
+@pytest.mark.parametrize("name", ["tiny-d2l-q8", "tiny-bert-f32", "tiny-lm-q8", "tiny-classes-q8"])
+def test_verify(name):
+    with phasor.load(GOLDEN / f"{name}.phasor") as model:
+        assert model.verify() == model.info.vectors > 0
+
+
+# ---- errors
+
+
+def test_a_damaged_file(tmp_path):
+    """Whatever is done to it, it is refused or gives what it gave, and no signal ends the tests."""
+    whole, path = (GOLDEN / "tiny-d2l-q8.phasor").read_bytes(), tmp_path / "m.phasor"
+    rng = np.random.default_rng(3)
+    statuses = set()
+    for number in range(60):
+        data = bytearray(whole)
+        if number % 3 == 0:
+            data = data[: int(rng.integers(len(data)))]
+        else:
+            data[int(rng.integers(2048 if number % 3 == 1 else len(data)))] ^= 1 << number % 8
+        path.write_bytes(data)
+        try:
+            with phasor.load(path) as model:
+                model.verify()
+        except phasor.Error as error:
+            assert str(error).startswith(str(path))
+            statuses.add(error.status)
+    assert {Status.BAD_FILE, Status.BAD_CHECKSUM} <= statuses
+
+
+def test_files_that_are_none(tmp_path):
+    (tmp_path / "empty").touch()
+    for path in (tmp_path, tmp_path / "empty", tmp_path / "absent", __file__, "a\0b"):
+        error = refusal(phasor.load, path)
+        assert error.status == Status.BAD_FILE and isinstance(error, PhasorError)
+
+
+def test_wrong_arguments(translator, language):
+    session = language.session(context=16)
+    for call, arguments, named, says in [
+        (phasor.load, [TRANSLATOR], {"threads": 0}, "threads=0: expected 1 to 256"),
+        (phasor.load, [TRANSLATOR], {"isa": "none"}, 'instruction set "none"'),
+        (translator.translate, [5], {}, "expected a text, found int"),
+        (translator.translate, [[5]], {}, "expected a text, found int"),
+        (translator.translate, ["\ud800"], {}, "half of a surrogate at character 0"),
+        (translator.translate, ["我" * 3000], {}, "tokens, the model has"),
+        (translator.translate, ["我"], {"beam": 300}, "beam=300: expected 0 to 256"),
+        (translator.translate, ["我"], {"n_best": 2}, "n_best=2: expected 1 to beam, which is 0"),
+        (translator.translate, ["我"], {"max_new": -1}, "max_new=-1"),
+        (translator.encode, ["我"], {}, "encode needs a model of kind encoder"),
+        (language.translate, ["a"], {}, "translate needs a model of kind encoder-decoder"),
+        (language.stream, ["a"], {"temperature": -1}, "temperature=-1"),
+        (language.stream, ["a"], {"temperature": 0, "seed": 1}, "no effect with temperature 0"),
+        (language.stream, ["a"], {"top_p": 2}, "top_p=2: expected 0 to 1"),
+        (language.stream, ["a"], {"seed": 1 << 64}, "seed="),
+        (language.stream, ["a"], {"stop": ""}, "a stop string of 0 bytes: expected 1 to 256"),
+        (language.stream, ["a"], {"stop": ["x"] * 65}, "65 stop strings: expected at most 64"),
+        (language.tokenize, ["a"], {"side": "left"}, "side='left'"),
+        (language.tokenize, ["a"], {"side": "source"}, "no tokenizer"),
+        (language.detokenize, [[1 << 31]], {}, "the vocabulary has"),
+        (language.detokenize, [[-1]], {}, "token ids of -1 to -1"),
+        (language.detokenize, [[0.5]], {}, "expected a list of token ids"),
+        (language.session, [-1], {}, "-1: expected a number"),
+        (language.session, [], {"sequences": 0}, "limits.sequences: 0"),
+        (session.step, [[1] * 17], {}, "17"),
+        (session.step, [[]], {}, "no tokens; expected at least 1"),
+        (session.step, [[1]], {"sequence": 1}, "sequence 1: the session has 1"),
+        (session.step, [[1]], {"logits": "some"}, "expected one of none, last, all"),
+        (session.step, [[1, 2]], {"logits": "all"}, "logits of 2 rows, the limits hold 1"),
+        (session.encode, [[1]], {}, "encode"),
+        (session.truncate, [5], {}, "truncate"),
+        (session.restore, [b"no state"], {}, ""),
+    ]:
+        error = refusal(call, *arguments, **named)
+        assert re.search(says, str(error)), (call, str(error))
+        assert isinstance(error.status, Status)
+
+
+def test_what_is_closed():
+    with phasor.load(LANGUAGE) as model:
+        session = model.session(context=16)
+    for call in (model.verify, model.session, lambda: model.tokenize("a")):
+        assert "this model is closed" in str(refusal(call))
+    session.step([1])  # a session keeps the file
+    session.close()
+    session.close()
+    assert "this session is closed" in str(refusal(session.step, [1]))
+
+
+# ---- threads and signals
+
+
+def test_a_session_of_two_threads_is_an_error(language):
+    session = language.session(context=16)
+    inside, done = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: session.use(lambda: (inside.set(), done.wait(60))))
+    other.start()
+    assert inside.wait(60)
+    for call in (lambda: session.step([1]), session.length, session.close, session.save):
+        assert "another thread is using this session" in str(refusal(call))
+    done.set()
+    other.join()
+    session.step([1])
+
+
+def test_eight_threads_share_a_model(translator):
+    expected = translator.translate(TEXTS)
+    found: list = [None] * 8
+
+    def work(number: int) -> None:
+        found[number] = translator.translate(TEXTS), translator.translate(TEXTS[0], beam=2)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(expected, translator.translate(TEXTS[0], beam=2))] * 8
+
+
+def test_a_stream_that_is_left(language):
+    """Its computation ends, and the next one begins anew."""
+    for _ in range(3):
+        stream = language.stream("The game was")
+        next(stream)
+        stream.close()
+    before = threading.active_count()
+    first = "".join(language.stream("The game was", max_new=9))
+    assert "".join(language.stream("The game was", max_new=9)) == first
+    assert threading.active_count() <= before
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import phasor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+model = phasor.load(sys.argv[1], threads=2)
+calls = [
+    lambda: model.translate(["我有一只猫。"] * 1000000),
+    lambda: [model.translate("我有一只猫。") for _ in range(1000000)],
+]
+for call in calls:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted")
+print(model.translate("我有一只猫。"))
+"""
+
+
+def test_an_interrupt_ends_a_call():
+    environment = {"PYTHONPATH": str(ROOT / "tools"), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", INTERRUPTED, TRANSLATOR]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.stdout, done.stderr) == ("interrupted\ninterrupted\nI have a cat.\n", "")

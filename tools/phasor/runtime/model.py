@@ -1,0 +1,424 @@
+"""A model: texts in, texts, ids and vectors out, with the bits of the program."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from queue import SimpleQueue
+from typing import Any, Iterator, overload
+
+import numpy as np
+
+from phasor.runtime import _interface as c
+from phasor.runtime.library import (
+    Error,
+    callback,
+    check,
+    new,
+    pointer,
+    text_bytes,
+    texts_list,
+)
+from phasor.runtime.opened import Opened
+from phasor.runtime.session import Session
+from phasor.runtime.threads import Stop, interruptible, side_by_side
+from phasor.runtime.weights import Weights
+
+_TEXT = callback(c.GenerateOptions, "text")
+Texts = list[str] | tuple[str, ...]
+_MOST_STOPS, _MOST_STOP_BYTES = 64, 256
+_BATCH, _BATCH_TOKENS = 32, 256  # texts that are encoded together, tokens that share a product
+# What both ways to choose tokens take from the file.
+_SHARED = (
+    "max_new repetition_penalty no_repeat_ngram min_new suppressed suppressed_count bad_words"
+    " bad_words_count source source_count source_no_repeat_ngram forced_last"
+).split()
+# Of these, what edits logits, which needs memory.
+_EDITS = (
+    "suppressed_count no_repeat_ngram min_new repetition_penalty bad_words_count"
+    " source_no_repeat_ngram"
+).split()
+
+
+def load(path: str | os.PathLike[str], threads: int = 1, isa: str | None = None) -> Model:
+    """Opens a weight file. The file is mapped, not copied: do not change it while it is open.
+
+    threads: texts of a list that are computed at the same time, each in memory of its own; results
+    do not depend on it. isa: the instruction-set level,
+    default: the fastest of this machine. The structure of the file is checked; `verify` checks the
+    weights.
+
+    Raises Error if the file cannot be read, is damaged or is not a .phasor file.
+    """
+    if not 1 <= threads <= 256:
+        raise Error(f"threads={threads}: expected 1 to 256")
+    return Model(Weights(path, isa), threads)
+
+
+class Model(Opened):
+    """An open weight file. Any number of threads can use one model: each has its own memory.
+
+    `with` closes it. Sessions that are still open keep the file.
+    """
+
+    # ---- generation
+
+    def _recommended(self) -> Any:
+        """What the file recommends for an encoder-decoder, but draws."""
+        options = new(c.GenerateOptions)
+        if self._weights.stack == c.ENCODER_DECODER:
+            self._weights.library.phasor_generation_defaults(
+                self._weights.model, ctypes.byref(options)
+            )
+            options.temperature = options.top_p = options.min_p = options.typical_p = 0
+            options.top_k = 0
+        return options
+
+    def _room(self, ids: np.ndarray, options: Any, beam: int) -> Any:
+        """Limits for one input, and the outputs that the options make."""
+        weights = self._weights
+        limits = weights.limits()
+        decoder = weights.stack == c.DECODER
+        side, name = (weights.target, "target") if decoder else (weights.source, "source")
+        wanted, most = ids.size + int(decoder), side.max_positions
+        if wanted > getattr(limits, name) and (not most or getattr(limits, name) < most):
+            grown = 1 << (wanted - 1).bit_length()
+            limits = weights.limits(**{name: min(grown, most) if most else grown})
+        if ids.size > (room := getattr(limits, name)):
+            raise Error(f"{weights.path}: {ids.size} tokens, the model has {room}", c.Status.FULL)
+        limits.beams = beam
+        if not beam and (options.temperature > 0 or any(getattr(options, n) for n in _EDITS)):
+            limits.outputs |= c.WANT_SAMPLING
+        limits.logit_rows = 1
+        if not beam and not limits.outputs & c.WANT_SAMPLING:
+            limits.best_rows, limits.logit_rows = 1, 0
+        return limits
+
+    def _begin(self, session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
+        """Encodes a source. What the decoder continues: nothing, or the prompt."""
+        if self._weights.stack == c.DECODER:
+            session.plain("phasor_sequence_clear", 0)
+            return ids
+        options.source, options.source_count = pointer(ids), ids.size
+        session.run("phasor_encode", ctypes.byref(session.item(ids)), 1)
+        return ids[:0]
+
+    @overload
+    def translate(
+        self, text: str, *, beam: int = 0, n_best: None = None, max_new: int = 0
+    ) -> str: ...
+    @overload
+    def translate(
+        self, text: str, *, beam: int = 0, n_best: int, max_new: int = 0
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self, text: Texts, *, beam: int = 0, n_best: None = None, max_new: int = 0
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self, text: Texts, *, beam: int = 0, n_best: int, max_new: int = 0
+    ) -> list[list[str]]: ...
+    def translate(
+        self,
+        text: str | Texts,
+        *,
+        beam: int = 0,
+        n_best: int | None = None,
+        max_new: int = 0,
+    ) -> Any:
+        """The output of an encoder-decoder for a text, or a list of outputs for a list of texts.
+
+        beam: beam width. Default: 0, greedy. n_best: the best outputs of the beam, a list for each
+        text, best first. max_new: new tokens at most. Default: 0, as the file recommends, else as
+        many as fit. The output of a blank text is empty.
+
+        Raises Error if the model is not an encoder-decoder, or a text is too long.
+        """
+        weights = self._needs("translate", c.ENCODER_DECODER)
+        if not 0 <= beam <= 256:
+            raise Error(f"beam={beam}: expected 0 to 256")
+        if n_best is not None and not 1 <= n_best <= beam:
+            raise Error(f"n_best={n_best}: expected 1 to beam, which is {beam}")
+        self._side(None, weights.output_side)
+        texts = texts_list(text)
+
+        def work(stop: Stop) -> list[list[str]]:
+            def one(text: str) -> list[str]:
+                return self._translate(text, beam, n_best or 1, max_new, stop)
+
+            return side_by_side(one, texts, self._threads)
+
+        outputs = interruptible(work)
+        chosen = [one if n_best is not None else one[0] for one in outputs]
+        return chosen[0] if isinstance(text, str) else chosen
+
+    def _translate(self, text: str, beam: int, n_best: int, max_new: int, stop: Stop) -> list[str]:
+        if not text.strip(" \t"):
+            return [""]
+        ids = self._ids(text, self._side(None, c.SOURCE))
+        options = self._recommended()
+        options.max_new = _whole("max_new", max_new) or options.max_new
+        session = self._kept("run", self._room(ids, options, beam))
+
+        def greedy() -> list[np.ndarray]:
+            begin = self._begin(session, ids, options)
+            return [_generate(session, begin, options)[0]]
+
+        def search() -> list[np.ndarray]:
+            begin, result = self._begin(session, ids, options), new(c.BeamResult)
+            beams = new(c.BeamOptions, length_penalty=1)
+            weights = self._weights
+            weights.library.phasor_beam_defaults(weights.model, ctypes.byref(beams))
+            beams.beams = 0
+            for name in _SHARED:
+                setattr(beams, name, getattr(options, name))
+            session.run(
+                "phasor_beam_search", 0, pointer(begin), 0, ctypes.byref(beams),
+                ctypes.byref(result),
+            )  # fmt: skip
+            found = []
+            for index in range(min(n_best, result.count)):
+                one = new(c.Hypothesis)
+                weights.library.phasor_hypothesis_get(session.handle, index, ctypes.byref(one))
+                found.append(np.ctypeslib.as_array(one.ids, (one.count,)).copy())
+            return found
+
+        outputs = session.use(search if beam else greedy, stop)
+        self._keep("run", session)
+        return [self._text(one, c.TARGET) for one in outputs]
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        max_new: int = 0,
+        temperature: float | None = None,
+        top_k: int = 0,
+        top_p: float = 0.0,
+        seed: int | None = None,
+        stop: str | Texts = (),
+    ) -> Iterator[str]:
+        """The text that continues a prompt, or the output of an encoder-decoder, piece by piece:
+        whole characters, as soon as they are certain.
+
+        temperature: 0 takes the most probable token. Default: 0, or 1 if top_k, top_p or seed is
+        given. seed: the same seed gives the same text. Default: a new one each time. stop: strings
+        that end the text and are not in it. Other defaults: off. Closing the iterator ends the
+        computation.
+
+        Raises Error if the model is an encoder, an option is wrong, or the prompt is too long.
+        """
+        weights = self._needs("stream", c.DECODER, c.ENCODER_DECODER)
+        if weights.output.output != c.OUTPUT_LOGITS:
+            raise Error(f"{weights.path}: stream needs a model that gives logits")
+        self._side(None, weights.output_side)
+        ids = self._ids(prompt, self._side(None, weights.input_side))
+        options = self._recommended()
+        draws = bool(top_k or top_p or seed is not None)
+        if temperature is None:
+            temperature = 1.0 if draws else 0.0
+        elif not temperature > 0 and draws:
+            raise Error("top_k, top_p and seed have no effect with temperature 0")
+        options.temperature = _real("temperature", temperature, 1000)
+        options.top_k, options.top_p = _whole("top_k", top_k), _real("top_p", top_p, 1)
+        options.seed = (
+            ctypes.c_uint64.from_buffer_copy(os.urandom(8)).value
+            if seed is None
+            else _whole("seed", seed, 64)
+        )
+        options.max_new = _whole("max_new", max_new) or options.max_new
+        held = self._stops(texts_list(stop), options)
+        session = self._kept("run", self._room(ids, options, 0))
+        return self._pieces(session, ids, options, held)
+
+    def _stops(self, stops: list[str], options: Any) -> list[Any]:
+        """Sets the options. Special tokens are no text: their ids end an output. Returns what must
+        be kept as long as the options."""
+        weights, side, ends, texts = self._weights, self._weights.output_side, [], []
+        if len(stops) > _MOST_STOPS:
+            raise Error(f"{len(stops)} stop strings: expected at most {_MOST_STOPS}")
+        for stop in stops:
+            given = text_bytes(stop)
+            if not 0 < len(given) <= _MOST_STOP_BYTES or b"\0" in given:
+                raise Error(f"a stop string of {len(given)} bytes: expected 1 to"
+                            f" {_MOST_STOP_BYTES}, none of them 0")  # fmt: skip
+            ids = self._ids(stop, side, False).tolist()
+            special = [
+                token
+                for token in ids
+                if weights.library.phasor_piece_flags(weights.model, side, token) & c.PIECE_SPECIAL
+            ]
+            if special and len(ids) > 1:
+                raise Error(f"the stop string {stop!r} has more than a special token")
+            ends += special
+            texts += [] if special else [given + b"\0"]
+        buffers = [ctypes.create_string_buffer(one, len(one)) for one in texts]
+        addresses = (ctypes.c_void_p * len(texts))(*map(ctypes.addressof, buffers))
+        ids = np.array(ends, np.uint32)
+        options.stop_count, options.end_count = len(texts), len(ends)
+        options.stop = ctypes.cast(addresses, type(options.stop))
+        options.end = pointer(ids)
+        return [buffers, addresses, ids]
+
+    def _pieces(
+        self, session: Session, ids: np.ndarray, options: Any, held: list[Any]
+    ) -> Iterator[str]:
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        errors: list[BaseException] = []
+        stop: Stop = [False]
+
+        def on_text(_: Any, text: int, size: int) -> int:
+            try:
+                pieces.put(ctypes.string_at(text, size).decode(errors="replace"))
+                return int(stop[0])
+            except BaseException as error:
+                errors.append(error)
+                return 1
+
+        def call() -> None:
+            options.text = _TEXT(on_text)
+            _generate(session, self._begin(session, ids, options), options)
+
+        def work() -> None:
+            try:
+                session.use(call, stop)
+            except BaseException as error:
+                errors.append(error)
+            pieces.put(None)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (piece := pieces.get()) is not None:
+                yield piece
+        finally:
+            stop[0] = True
+            thread.join()
+            del held
+        if errors:
+            raise errors[0]
+        self._keep("run", session)
+
+    # ---- vectors
+
+    def encode(
+        self,
+        texts: str | Texts,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+    ) -> np.ndarray:
+        """The vector of each text: (n, width) float32, or (width) for one text.
+
+        prompt: put before each text. prompt_name: the file's prompt of that name is. Default: the
+        first one of the file, if it has prompts.
+
+        Raises Error if the model is not an encoder, the file says no pooling or has no such prompt,
+        or a text is empty or too long.
+        """
+        weights = self._needs("encode", c.ENCODER)
+        if not weights.output.pooling:
+            raise Error(f"{weights.path}: says nothing of pooling", c.Status.UNSUPPORTED)
+        side = self._side(None, c.SOURCE)
+        before = self._prompt(prompt_name) if prompt is None else prompt
+        given = texts_list(texts)
+        ids = [self._ids(before + one, side) for one in given]
+        limits = weights.limits()
+        for number, one in enumerate(ids):
+            if not 0 < one.size <= limits.source:
+                why = f"text {number} has {one.size} tokens: expected 1 to {limits.source}"
+                raise Error(
+                    f"{weights.path}: {why}", c.Status.FULL if one.size else c.Status.BAD_INPUT
+                )
+        pooled = weights.output.output == c.OUTPUT_POOLED
+        width = weights.output.width if pooled else weights.source.width
+        out = np.empty((len(ids), width), np.float32)
+        limits.sequences = min(_BATCH, max(len(ids), 1))
+        limits.chunk, limits.logit_rows = min(limits.sequences * limits.source, _BATCH_TOKENS), 0
+
+        def work(stop: Stop) -> None:
+            def batch(first: int) -> None:
+                session, some = self._kept("encode", limits), ids[first : first + _BATCH]
+
+                def call() -> None:
+                    items = (c.Item * len(some))(*(session.item(o, i) for i, o in enumerate(some)))
+                    session.run("phasor_encode", items, len(some))
+                    for i in range(len(some)):
+                        row = (c.POOL_MODEL, c.NORMALIZE_MODEL, pointer(out[first + i]), width)
+                        session.run("phasor_embedding", i, *row)
+
+                session.use(call, stop)
+                self._keep("encode", session)
+
+            side_by_side(batch, range(0, len(ids), _BATCH), self._threads)
+
+        interruptible(work)
+        if not np.isfinite(out).all():
+            raise Error(f"{weights.path}: a value is not a number", c.Status.NOT_FINITE)
+        return out[0] if isinstance(texts, str) else out
+
+    def _prompt(self, name: str | None) -> str:
+        weights, known = self._weights, []
+        for index in range(weights.output.prompts):
+            parts: list[Any] = [kind() for kind in (ctypes.c_void_p, ctypes.c_size_t) * 2]
+            status = weights.library.phasor_prompt(weights.model, index, *map(ctypes.byref, parts))
+            check(status, None, weights.path)
+            use, text = (
+                ctypes.string_at(at.value, size.value).decode() if size.value else ""
+                for at, size in (parts[:2], parts[2:])
+            )
+            if name in (None, use):
+                return text
+            known.append(use)
+        if name is None:
+            return ""
+        raise Error(f"prompt_name={name!r}: the file has {', '.join(known) or 'no prompts'}")
+
+    # ---- checks
+
+    def verify(self) -> int:
+        """Reads the whole file, checks it, and computes its test vectors. Returns their number.
+
+        Raises Error if the file is damaged or a test vector gives a different result.
+        """
+        weights, error = self._weights, new(c.Error)
+        check(weights.library.phasor_model_check(weights.model, ctypes.byref(error)), error,
+              weights.path)  # fmt: skip
+        vectors = []
+        for index in range(self.info.vectors):
+            vectors.append(new(c.Vector))
+            weights.library.phasor_vector_get(weights.model, index, ctypes.byref(vectors[-1]))
+        source = max([v.source_count for v in vectors], default=1)
+        target = max([v.target_count for v in vectors], default=1)
+        session = Session(weights, weights.limits(source or 1, target or 1))
+
+        def call() -> None:
+            for index in range(len(vectors)):
+                session.run("phasor_vector_run", index, ctypes.byref(new(c.VectorResult)))
+
+        interruptible(lambda stop: session.use(call, stop))
+        return len(vectors)
+
+
+def _whole(name: str, value: int, bits: int = 32) -> int:
+    if not 0 <= value < 1 << bits or value != int(value):
+        raise Error(f"{name}={value}: expected a whole number of 0 to 2^{bits} - 1")
+    return int(value)
+
+
+def _real(name: str, value: float, most: float) -> float:
+    if not 0 <= value <= most:
+        raise Error(f"{name}={value}: expected 0 to {most}")
+    return value
+
+
+def _generate(session: Session, ids: np.ndarray, options: Any) -> tuple[np.ndarray, int]:
+    """The new ids, and why they end."""
+    room, result = session.limits.target, new(c.Generation)
+    capacity = min(options.max_new, room) or room
+    out = np.empty(capacity, np.uint32)
+    prompt, made = (pointer(ids), ids.size), (pointer(out), capacity)
+    session.run("phasor_generate", 0, *prompt, *made, ctypes.byref(options), ctypes.byref(result))
+    return out[: result.count], result.finish
