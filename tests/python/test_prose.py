@@ -15,12 +15,14 @@ from places import ROOT
 from turns import ROWS, turns
 
 WIDEST = 25  # words of a table's cell
-REFERENCE = ("families", "messages", "numerics", "positions", "tokenizers")
+REFERENCE = ("converter", "families", "messages", "numerics", "positions", "tokenizers")
+DESIGN = ("architecture", "porting", "reliability", "same-bits")
 PAGES = [
     *(ROOT / "README.md", ROOT / "CHANGELOG.md"),
     *sorted((ROOT / "docs/guide").glob("*.md")),
     *(ROOT / f"docs/reference/{name}.md" for name in REFERENCE),
-    ROOT / "docs/design/architecture.md",
+    *(ROOT / f"docs/design/{name}.md" for name in DESIGN),
+    *sorted((ROOT / "docs/design/decisions").glob("*.md")),
 ]
 HEADERS = [ROOT / "include/phasor.h", ROOT / "include/phasor.hpp"]
 
