@@ -139,7 +139,7 @@ def toml_of(name: str, stack: str) -> str:
         if "score_scale = 1" in more.splitlines() or 'score = "additive"' in more.splitlines()
         else 'score_scale = "sqrt_head_width"\n'
     )
-    if "cross_score_scale" in more and stack != "encoder-decoder":
+    if stack != "encoder-decoder":
         more = "\n".join(line for line in more.splitlines() if not line.startswith("cross"))
     output = "" if stack == "encoder" else 'output = "target-embedding"\n'
     sides = "".join(
