@@ -266,6 +266,10 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 300}},
         "a normalizer and a pre_tokenizer that make",
     ),
+    "changes": (
+        {"normalizer": sequence("normalizers", *[{"type": "NFKD"}, {"type": "Lowercase"}] * 30)},
+        "a normalizer whose steps change more than 2,000,000 characters",
+    ),
     "model": ({"model": {"type": "Other"}}, "model 'Other'"),
     "model_type": ({"model": {}}, "model.type is missing"),
     "model_field": ({"model": bpe(x=1)}, "model.x"),

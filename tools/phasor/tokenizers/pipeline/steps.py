@@ -5,6 +5,7 @@ text it makes.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ import numpy as np
 from phasor.tokenizers import unicode
 from phasor.tokenizers.charsmap import Rules, map_rules
 from phasor.tokenizers.classes import characters
+from phasor.tokenizers.json_parts import refuse
 from phasor.tokenizers.patterns.table import BEHAVIORS, INVERTED, Pattern
 from phasor.tokenizers.pipeline.clusters import clusters
 
@@ -25,9 +27,11 @@ FIRST_SPLIT, UNLESS_THERE = 1, 2
 _KEEP, _REMOVE, _ADD, _ADD_ON_EVEN, _TEXT, _HANGUL = (change << 29 for change in range(6))
 _NO_DELTA = 1 << 21
 _SYLLABLES = range(0xAC00, 0xD7A4)
-_SYLLABLE = frozenset(map(chr, _SYLLABLES))
+_ONE_SYLLABLE = re.compile("([\uac00-\ud7a3])")
+_MOST_FOLLOWED = 2_000_000  # characters, in every step that changes some
 _LAST = 0x10FFFF
 _REPLACEMENT = "\ufffd"
+_BETWEEN = "\ufdd0"  # of many texts at once: a noncharacter
 _CLUSTER = 6  # bytes of a cluster that Precompiled takes one by one
 
 
@@ -49,26 +53,39 @@ class Growth:
     def __init__(self) -> None:
         self.maps: list[Map | Letters | Clusters] = []
         self.factor = Fraction(1)
+        self._followed = 0
         # a byte that is no character becomes U+FFFD
         self.most = self._bytes = Fraction(3)
         self._characters = Fraction(1)
         # by (maps before it, character): what has become of each character that a step changes, in
         # the text or made by a step, and of others
-        self._texts = {(0, text): text for text in ("a", "\u00e9", _REPLACEMENT)}
+        self._texts: dict[tuple[int, str], str] = {}
+        self._sizes: list[int] = []  # bytes of each of these characters, in the same order
+        for c in ("a", "\u00e9", _REPLACEMENT):
+            self._follow(0, c, c)
         self._added: list[tuple[str, Fraction]] = []  # and how often for a byte of text
 
     def map(self, step: Map | Letters | Clusters) -> None:
         for c in map(chr, step.domain()):
             if (0, c) not in self._texts:
-                self._texts[0, c] = functools.reduce(lambda text, of: of.map(text), self.maps, c)
+                self._follow(0, c, functools.reduce(lambda text, of: of.map(text), self.maps, c))
             if self._texts[0, c] != c:
-                self._texts[len(self.maps), c] = c
-        self._texts = {of: step.map(text) for of, text in self._texts.items()}
+                self._follow(len(self.maps), c, c)
+        self._followed += len(self._texts)
+        if self._followed > _MOST_FOLLOWED:
+            refuse("a normalizer whose steps change more than 2,000,000 characters")
+        self._texts = dict(zip(self._texts, step.map_all([*self._texts.values()])))
         self._added = [(step.map(text), times) for text, times in self._added]
         self.maps.append(step)
         self._bytes = self._largest(lambda text: len(text.encode()))
         self._characters = self._largest(len)
         self._seen()
+
+    def _follow(self, maps: int, c: str, text: str) -> None:
+        if (maps, c) in self._texts:
+            return
+        self._texts[maps, c] = text
+        self._sizes.append(1 if c == _REPLACEMENT else len(c.encode()))
 
     def times(self, factor: Fraction) -> None:
         self.factor *= factor
@@ -90,16 +107,14 @@ class Growth:
 
     def _largest(self, size: Callable[[str], int]) -> Fraction:
         """Of the characters that a step changes, and of a byte that is none."""
-        most: dict[int, int] = {}  # by the bytes of the character
-        for (_, c), text in self._texts.items():
-            of = 1 if c == _REPLACEMENT else len(c.encode())
-            most[of] = max(most.get(of, 0), size(text))
-        return max(Fraction(made, of) for of, made in most.items())
+        most = [0] * 5  # by the bytes of the character
+        for of, made in zip(self._sizes, map(size, self._texts.values())):
+            if made > most[of]:
+                most[of] = made
+        return max(Fraction(made, of) for of, made in enumerate(most) if of)
 
 
 def _parts_of_hangul(c: str) -> str:
-    if ord(c) not in _SYLLABLES:
-        return ""
     index = ord(c) - 0xAC00
     parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
     return "".join(chr(part) for part in parts if part != 0x11A7)
@@ -113,6 +128,13 @@ class Step:
         """What becomes of a whole text."""
         raise NotImplementedError
 
+    def map(self, text: str) -> str:
+        """What becomes of each character of a text, for a step that growth follows."""
+        raise NotImplementedError
+
+    def map_all(self, texts: list[str]) -> list[str]:
+        return [self.map(text) for text in texts]
+
     def grow(self, growth: Growth, splits: bool) -> None:
         """splits: the text may be in many parts already."""
 
@@ -125,11 +147,24 @@ class Map(Step):
     hangul: bool = False
 
     def apply(self, text: str) -> str:
-        if self.hangul and not _SYLLABLE.isdisjoint(text):
-            return "".join(_parts_of_hangul(c) or c.translate(self.changes) for c in text)
-        return text.translate(self.changes)
+        if not self.hangul:
+            return text.translate(self.changes)
+        pieces = _ONE_SYLLABLE.split(text)
+        pieces[::2] = [piece.translate(self.changes) for piece in pieces[::2]]
+        pieces[1::2] = map(_parts_of_hangul, pieces[1::2])
+        return "".join(pieces)
 
     map = apply
+
+    def map_all(self, texts: list[str]) -> list[str]:
+        """As one text, unless it or the step has the sign between them."""
+        ends = len(texts) - 1
+        whole = _BETWEEN.join(texts)
+        if ord(_BETWEEN) not in self.changes and whole.count(_BETWEEN) == ends:
+            whole = self.apply(whole)
+            if whole.count(_BETWEEN) == ends:
+                return whole.split(_BETWEEN)
+        return [self.map(text) for text in texts]
 
     def grow(self, growth: Growth, splits: bool) -> None:
         growth.map(self)
