@@ -246,18 +246,17 @@ class Calls(Expressions):
     f_upper, f_lower, f_capitalize, f_title = map(_case, range(4))
 
     def f_first(self, value):
-        value = value.const.items if isinstance(value.const, Reversed) else value
-        if isinstance(value.const, Selected):
-            return self.picked(value.const, True)
+        if isinstance(value.const, (Reversed, Selected)):
+            value = self.f_list(value)
         return self.folded(V.FILTERS["first"], value) or self.at(value, 0)
 
     def f_last(self, value):
-        if isinstance(value.const, Selected) and value.const.listed:
-            return self.picked(value.const, False)
         return self.at(value, -1)
 
     def at(self, value, index):
         listed = isinstance(value.const, Split) or value.types <= LIST
+        if isinstance(value.const, Selected):
+            listed = value.const.listed
         return self.element(value, self.known(index)) if listed else None
 
     def f_default(self, value, default_value=None, boolean=None):

@@ -187,15 +187,10 @@ class Compiler(Statements):
             for condition in conditions:
                 self.code += [*condition.code, ("JUMP_FALSE", current.following)]
                 current.nexts.append(dict(self.state))
-            self.store(current.counter, self.one_more(self.state[current.counter]))
+            self.store(current.counter, self.more(self.state[current.counter], 1))
         self.state[scope, "loop"] = self.known(loop)
         self.run(node.body)
         self.leave(scope)
-
-    def one_more(self, count: Val) -> Val:
-        """One more."""
-        one = self.known(1)
-        return self.known(count.const + 1) if count.sure else self.op("ADD", count, one, types=INT)
 
     def s_Continue(self, node):
         if not self.loops:

@@ -133,9 +133,7 @@ class Expressions(State):
         return self.gathered(selected, undefined, lambda item, _: item, first)
 
     def counted(self, selected: Selected) -> Val:
-        one = self.known(1)
-        add = lambda _, count: self.op("ADD", count, one, types=INT)
-        return self.gathered(selected, self.known(0), add, False)
+        return self.gathered(selected, self.known(0), lambda _, count: self.more(count, 1), False)
 
     def gathered(self, selected: Selected, start: Val, step: Callable, stops: bool) -> Val:
         """What a loop over the items that are selected leaves in a variable: `step` makes its next
@@ -204,20 +202,13 @@ class Expressions(State):
         return self.certain(V.Undefined(name), self.op("FIELD", base))
 
     def loop_attribute(self, loop: Loop, name: str) -> Val:
-        one = self.known(1)
-
-        def number(name: str, a: Val, b: Val) -> Val:
-            if a.known:
-                return self.known(a.const + b.const if name == "ADD" else a.const - b.const)
-            return self.op(name, a, b, types=INT)
-
-        following, left = number("ADD", loop.index, one), number("SUB", loop.length, loop.index)
+        following, left = self.more(loop.index, 1), self.less(loop.length, loop.index)
         table = {
             "index0": lambda: loop.index,
             "index": lambda: following,
             "length": lambda: loop.length,
             "revindex": lambda: left,
-            "revindex0": lambda: number("SUB", left, one),
+            "revindex0": lambda: self.less(left, self.known(1)),
             "first": lambda: self.compare("eq", loop.index, self.known(0)),
             "last": lambda: self.compare("eq", following, loop.length),
         }
@@ -228,6 +219,16 @@ class Expressions(State):
         return self.refuse(f"loop.{name}")
 
     # ---- Operators
+
+    def more(self, number: Val, by: int) -> Val:
+        if number.known:
+            return self.known(number.const + by)
+        return self.op("ADD", number, self.known(by), types=INT)
+
+    def less(self, number: Val, by: Val) -> Val:
+        if number.known:
+            return self.known(number.const - by.const)
+        return self.op("SUB", number, by, types=INT)
 
     def binary(self, node: Any, what: str, code: str) -> Val:
         return self.arithmetic(*self.eval_all(node, node.left, node.right), what, code)
