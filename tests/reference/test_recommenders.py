@@ -109,7 +109,7 @@ heads = 3
 norm_place = "PLACE"
 norm_eps = 1e-8
 position = "learned"
-position_offset = 1            # row 0 is of the padding
+position_offset = 1            # row 0 is padding
 embedding_scale = "sqrt_width"
 output = "target-embedding"
 

@@ -27,11 +27,12 @@ class NpyWriter {
   NewFile file_;
 };
 
-// The same of lines of numbers, an array of two dimensions: CSV, or an array of JSON a line. *line
-// is that of a false.
+// Parses lines of numbers (CSV, or one JSON array a line) as an array of two dimensions. If it
+// returns false, *line is the number of the wrong line.
 bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_t>* shape,
                 const char** why, size_t* line);
-// Either of a file, of which a NumPy file begins as one; false after a line on standard error.
+// Reads a NumPy file, which its first byte shows, or lines of numbers. Returns false after it has
+// printed a line on standard error.
 bool read_rows(const char* path, vector<float>* out, vector<size_t>* shape);
 
 // The same of a file; false when a line on standard error says what it is instead.
