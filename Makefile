@@ -351,8 +351,7 @@ FORCE:
 
 # ---------------------------------------------------------------- install
 # What pkg-config and CMake find, of the templates that CMakeLists.txt fills too.
-PACKAGE_LINK := $(if $(filter-out wasm32,$(ARCH)),$(ASKS_LEVELS_$(ARCH)))
-fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|lib|g' -e 's|@INCLUDEDIR@|include|g' -e 's|@TO_INCLUDE@|../include|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LINK@|$(PACKAGE_LINK)|g' $1 > $2
+fill = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|lib|g' -e 's|@INCLUDEDIR@|include|g' -e 's|@TO_INCLUDE@|../include|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LINK@|$(ASKS_LEVELS_$(ARCH))|g' $1 > $2
 INSTALLED = bin/phasor $(INTERFACE) lib/libphasor.a $(if $(SHARED),lib/libphasor.so lib/$(SONAME) lib/libphasor.so.$(VERSION)) lib/pkgconfig/phasor.pc lib/cmake/phasor/phasorConfig.cmake lib/cmake/phasor/phasorConfigVersion.cmake
 INSTALL_TO = $(DESTDIR)$(PREFIX)
 install: all $(if $(SHARED),shared)

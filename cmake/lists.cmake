@@ -1,5 +1,5 @@
 # phasor_lists(FILE): the assignments of src/build.mk and src/kernels/levels.mk as variables of the caller, each a string of words. $(NAME)
-# there is ${NAME} here; ARCH, COMPILER and config are set before. A line of another form is an error: make would understand it, and this not.
+# in them is read as ${NAME}; ARCH, COMPILER and config are set before. A line of another form is an error: make would understand it, and this not.
 macro(phasor_lists file)
   file(STRINGS "${file}" phasor_lines)
   foreach(phasor_line IN LISTS phasor_lines)
