@@ -164,7 +164,7 @@ class Model(Opened):
 
         def greedy() -> list[np.ndarray]:
             begin = self._begin(session, ids, options)
-            return [_generate(session, begin, options)[0]]
+            return [_generate(session, begin, options)]
 
         def search() -> list[np.ndarray]:
             begin, result = self._begin(session, ids, options), new(c.BeamResult)
@@ -414,11 +414,11 @@ def _real(name: str, value: float, most: float) -> float:
     return value
 
 
-def _generate(session: Session, ids: np.ndarray, options: Any) -> tuple[np.ndarray, int]:
-    """The new ids, and why they end."""
+def _generate(session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
+    """The new ids."""
     room, result = session.limits.target, new(c.Generation)
     capacity = min(options.max_new, room) or room
     out = np.empty(capacity, np.uint32)
     prompt, made = (pointer(ids), ids.size), (pointer(out), capacity)
     session.run("phasor_generate", 0, *prompt, *made, ctypes.byref(options), ctypes.byref(result))
-    return out[: result.count], result.finish
+    return out[: result.count]

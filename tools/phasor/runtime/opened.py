@@ -152,8 +152,7 @@ class Opened:
         number = self._side(side, self._weights.output_side)
         return self._text(ids_array(ids), number)
 
-    def _text(self, ids: np.ndarray, side: int, before: Sequence[int] = ()) -> str:
-        """Of the ids, as they continue those before."""
+    def _text(self, ids: np.ndarray, side: int) -> str:
         weights, state = self._weights, new(c.Text)
         out, size, parts = ctypes.create_string_buffer(4096), ctypes.c_size_t(), []
         vocabulary = weights.side(side).vocabulary
@@ -170,8 +169,6 @@ class Opened:
             check(status, None, weights.path)
             return out.raw[: size.value] if size.value else b""
 
-        for token in before:
-            take(weights.library.phasor_id_to_text, token)
         for token in ids.tolist():
             parts.append(take(weights.library.phasor_id_to_text, token))
         parts.append(take(weights.library.phasor_text_flush))
