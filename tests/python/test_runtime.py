@@ -264,6 +264,7 @@ def test_wrong_arguments(translator, language):
     for call, arguments, named, says in [
         (phasor.load, [TRANSLATOR], {"threads": 0}, "threads=0: expected 1 to 256"),
         (phasor.load, [TRANSLATOR], {"isa": "none"}, 'instruction set "none"'),
+        (phasor.load, [TRANSLATOR], {"isa": 5}, "expected a text, found int"),
         (translator.translate, [5], {}, "expected a text, found int"),
         (translator.translate, [[5]], {}, "expected a text, found int"),
         (translator.translate, ["\ud800"], {}, "half of a surrogate at character 0"),

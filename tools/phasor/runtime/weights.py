@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from phasor.errors import PhasorError
 from phasor.runtime import _interface as c
-from phasor.runtime.library import Error, address, block, check, library, new
+from phasor.runtime.library import Error, address, block, check, library, new, text_bytes
 
 KINDS = {c.ENCODER: "encoder", c.DECODER: "decoder", c.ENCODER_DECODER: "encoder-decoder"}
 OUTPUTS = {
@@ -54,7 +54,7 @@ class Weights:
         check(status, error, self.path)
         self.block = block(need.value, "the model")
         model, options = ctypes.c_void_p(), new(c.OpenOptions)
-        level = ctypes.create_string_buffer((isa or "auto").encode())
+        level = ctypes.create_string_buffer(text_bytes(isa or "auto"))
         options.isa = ctypes.addressof(level)
         status = self.library.phasor_model_open(
             ctypes.byref(model),
