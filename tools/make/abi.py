@@ -5,7 +5,7 @@ structs, the values of constants. src/facts/abi.toml records it; `make check` (r
     abi.py           what differs from the record
     abi.py --write   records what has been added: functions, constants, fields behind the last one
                      of a struct that begins with its size, structs. Refuses any other change
-    abi.py --write --break   records any change: programs must be compiled anew
+    abi.py --write --break   records any change: programs must be recompiled
 
 A function has the release in which it is first exported, its version in the shared library
 (src/api/phasor.map); those under "Experimental" have none and may go.
@@ -126,16 +126,15 @@ def release(text: str) -> str:
     return ".".join(re.findall(r"^#define PHASOR_VERSION_M\w+ (\d+)$", text, re.M))
 
 
-def now(cc: str) -> tuple[Record, set[str]]:
+def now(cc: str) -> Record:
     text = HEADER.read_text(encoding="utf-8")
     names = names_of(text)
     layout, values = compiled(names, cc)
-    record: Record = {
+    return {
         "functions": {n: [release(text), p] for n, p in sorted(names.functions.items())},
         "structs": dict(sorted(layout.items())),
         "constants": dict(sorted(values.items())),
     }
-    return record, names.experimental
 
 
 def recorded() -> Record:
@@ -201,7 +200,7 @@ def merged(old: Record, new: Record) -> Record:
 
 def check(cc: str) -> tuple[list[str], int]:
     """Problems, and the number of functions and structs."""
-    new, _ = now(cc)
+    new = now(cc)
     added, broken = changes(recorded(), new)
     how = "python3 tools/make/abi.py --write"
     problems = [f"{a}: {how}" for a in added] + [f"{b}: programs would break" for b in broken]
@@ -221,7 +220,7 @@ def main() -> int:
         problems, count = check(args.cc)
         print("\n".join(problems) or f"{count} functions and structs are as recorded")
         return 1 if problems else 0
-    new, _ = now(args.cc)
+    new = now(args.cc)
     old = recorded()
     added, broken = changes(old, new)
     if broken and not args.breaks:

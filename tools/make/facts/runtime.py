@@ -72,14 +72,14 @@ def _function(name: str, types: str, structs: set[str]) -> str:
 
 def outputs(_: Path) -> list[File]:
     rows = table("abi")
-    fields = abi.fields_of(abi.HEADER.read_text(encoding="utf-8"))
+    header = abi.HEADER.read_text(encoding="utf-8")
+    fields = abi.fields_of(header)
     structs = set(rows["structs"])
     body = "from __future__ import annotations\n\nfrom ctypes import (\n"
     names = sorted({kind for kind in PLAIN.values() if kind != "Task"} | {"c_void_p"})
     body += "".join(f"    {n},\n" for n in ["CFUNCTYPE", "POINTER", "Structure", *names])
     body += ")\nfrom enum import IntEnum\nfrom typing import Any\n\n\nclass Status(IntEnum):\n"
     body += '    """What a function of the library returns."""\n\n'
-    header = abi.HEADER.read_text(encoding="utf-8")
     listed = header[header.index("typedef enum phasor_status {") :].partition("}")[0]
     status = re.findall(r"(PHASOR_\w+) =", listed)
     constants = rows["constants"]
