@@ -54,4 +54,4 @@ $(OUT)/bench_translator: private LINK += $(if $(and $(filter release,$(config)),
 bench-translators: .venv-bench/ready all $(OUT)/bench_translator
 	PYTHONPATH=tools .venv-bench/bin/python -m bench translators --build $(OUT) --runs $(if $(RUNS),$(RUNS),1) $(if $(LINES),--lines $(LINES)) \
 	  $(if $(TEXT),--text $(TEXT)) $(if $(SHAPES),--shapes $(SHAPES)) $(BENCH_PART) \
-	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),performance-translators.md)
+	  --alone --page $(if $(filter command,$(origin PAGE)),$(PAGE),build/performance-translators.md)
