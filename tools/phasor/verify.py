@@ -38,6 +38,7 @@ from phasor.program import find_phasor, ids_text, printed_ids, run
 from phasor.reference.forward import Reference, parse_ids
 from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import KEYS, Description, Named, read_description
+from phasor.sources.state_dict.tensors import has_layer, of_layer
 
 F32_BOUND = 1e-4  # of the logits' range (issue: "What it must show")
 CONVERSION_BOUND = 1e-6  # f32: the file's scales and epsilons are f32
@@ -74,8 +75,8 @@ def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, s
             raise PhasorError(
                 f"names.{part}: verify cannot give this part to the preset's PyTorch module"
             )
-        for layer in range(1024 if "{layer}" in pattern else 1):
-            ours, theirs = (text.replace("{layer}", str(layer)) for text in (table[part], pattern))
+        for layer in range(1024 if has_layer(pattern) else 1):
+            ours, theirs = (of_layer(text, layer) for text in (table[part], pattern))
             if theirs not in checkpoint and N.bias_name(theirs) not in checkpoint:
                 break
             out[ours], out[N.bias_name(ours)] = theirs, N.bias_name(theirs)
@@ -106,9 +107,7 @@ def buckets_of(description: Description, checkpoint: Checkpoint) -> int:
     """The rows of a T5 bias; any number where there is none."""
     table = N.PRESETS[description.preset](description.stack)
     table |= {part: named.tensors[0] for part, named in description.names.items()}
-    found = [
-        table[f"{stack}.position_bias"].replace("{layer}", "0") for stack in description.stacks
-    ]
+    found = [of_layer(table[f"{stack}.position_bias"], 0) for stack in description.stacks]
     return next((checkpoint.shape(name)[0] for name in found if name in checkpoint), 32)
 
 
