@@ -14,7 +14,7 @@ from phasor.drafts.layers import Stack, odd_one, stacks
 from phasor.drafts.names import listed, module, place, says
 from phasor.errors import PhasorError, printable
 from phasor.families.names import bias_name
-from phasor.format import descriptor as D
+from phasor.sources.state_dict.tensors import of_layer
 
 _STACKS = {"source": "encoder", "target": "decoder"}
 _HEADS = (8, 12, 4, 16, 6, 2, 3, 32, 5, 1, 7, 9, 10, 24)
@@ -261,18 +261,15 @@ class _Drafting:
                     Line("final_norm", side in self.final)
                 )
         kind = keys.get("norm")
-        more = self._first_norm()
         if kind:
             out.say("norm", kind)
         else:
-            why = "norms without a bias" if more else ""
+            found = any(part.endswith("_norm") for part in out.names)
+            why = "norms without a bias" if found else ""
             out.say("norm", "rms", why, ("layer",))
         eps = keys.get("norm_eps", 1e-5)
         why = "the Annotated Transformer's" if eps != 1e-5 else "PyTorch's default"
         out.say("norm_eps", eps, why, (1e-6, 1e-12, 1e-5))
-
-    def _first_norm(self) -> bool:
-        return any(part.endswith("_norm") for part in self.draft.names)
 
     # ---- blocks
 
@@ -341,7 +338,7 @@ class _Drafting:
             if wave and wave.rates != "paper":
                 out.say("position_rates", wave.rates)
         else:
-            biased = any(bias_name(n.replace("{layer}", "0")) in self.checkpoint
+            biased = any(bias_name(of_layer(n, 0)) in self.checkpoint
                          for p, n in out.names.items() if p.endswith((".q", ".qkv")))
             turns = out.lines["norm_place"].value == "before" and not biased
             kind = "rotary" if turns else "sinusoidal"

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Iterator, NamedTuple
+from typing import Container, Iterator, NamedTuple
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.drafts.names import NORM_WEIGHTS, module, place, says, words_of
 from phasor.families.names import bias_name
 from phasor.format import descriptor as D
+from phasor.sources.state_dict.tensors import of_layer
 
 LONGEST_NAME, _MOST_NUMBERS = 512, 8  # of a name that is looked at, and of numbers in it
 _MOST_TRIED = 256  # groups of tensors that may be layers
@@ -52,10 +53,7 @@ class Stack(NamedTuple):
 
     def name(self, suffix: str, layer: int) -> str:
         """Of one layer, of a tensor that is no head's."""
-        if self.period == 1:
-            return f"{self.prefix}{layer}{suffix}"
-        place_, _, rest = suffix.partition("|")
-        return f"{self.prefix}{layer * self.period + int(place_)}{rest}"
+        return of_layer(self.template(suffix), layer)
 
     def pattern(self, suffix: str) -> str:
         """The names of a tensor in every layer, and of every head."""
@@ -167,9 +165,10 @@ def classified(members: Members) -> Layer | None:
     fed = _feed_forward(feed_forward, matrices, width, next(iter(turned), None))
     if fed is None:
         return None
-    if fed.pop("transposed", ""):
+    into, transposed = fed
+    parts |= into
+    if transposed:
         keys["transposed"] = True
-    parts |= fed
     for prefix in ("", "cross_"):
         shared = [n for n in vectors if n.endswith("in_proj_bias") and n not in biases]
         alone = parts.get(f"{prefix}q", "")
@@ -307,7 +306,9 @@ def _attention(
 
 def _feed_forward(
     names: list[str], matrices: Members, width: int, turned: bool | None
-) -> dict[str, str] | None:
+) -> tuple[dict[str, str], bool] | None:
+    """(the parts of a feed-forward, whether matrices are stored as (inputs, outputs)). turned: that
+    of attention, where its shapes tell."""
     if len(names) == 2:
         first, second = names
         if matrices[first] != matrices[second][::-1]:
@@ -319,7 +320,7 @@ def _feed_forward(
             turned = matrices[first][0] == width != matrices[first][1]
         elif (matrices[first][0] == width != matrices[first][1]) != turned:
             first, second = second, first
-        return {"ffn_in": first, "ffn_out": second, "transposed": "yes" * bool(turned)}
+        return {"ffn_in": first, "ffn_out": second}, turned
     if len(names) != 3:
         return None
     shapes = Counter(matrices[name] for name in names)
@@ -329,8 +330,7 @@ def _feed_forward(
     ins = [name for name in names if matrices[name] == pair]
     (out,) = (name for name in names if matrices[name] != pair)
     gates = sorted(ins, key=lambda name: -place(name, "feed_forward", "gate"))
-    turned_ = "yes" * (pair[0] == width)
-    return {"ffn_gate": gates[0], "ffn_in": gates[1], "ffn_out": out, "transposed": turned_}
+    return {"ffn_gate": gates[0], "ffn_in": gates[1], "ffn_out": out}, pair[0] == width
 
 
 def _place_norms(
@@ -387,11 +387,11 @@ def _pass_on(owner: dict[str, list[str]], subs: list[str], each: int) -> None:
             owner[sub], owner[following] = mine[:-1], [mine[-1], *owner[following]]
 
 
-def _kind_of_norm(weight: str, names: object) -> dict[str, object]:
+def _kind_of_norm(weight: str, names: Container[str]) -> dict[str, object]:
     """What the names of a norm's tensors say of it."""
     if weight.endswith("a_2"):
         return {"norm": "layer-unbiased", "norm_eps": 1e-6}
-    return {"norm": "layer"} if bias_name(weight) in names else {}  # type: ignore[operator]
+    return {"norm": "layer"} if bias_name(weight) in names else {}
 
 
 def _of_head(name: str, letter: str) -> bool:
