@@ -254,6 +254,7 @@ HOSTILE = {
     "a long name": ({"x" * 5000 + ".weight": (W, W)}, ""),
     "a name that is TOML": ({'tok"]\n[names]\nx = "': (W, 2)}, ""),
     "letters that turn": ({"tok\u202e\x1b[31m.weight": (W, 2)}, ""),
+    "half of a surrogate pair": ({"tok\ud800.weight": (W, 2)}, "has half of a surrogate pair"),
     "many buffers": ({f"b{i}.mask": (2, 2) for i in range(600)}, ""),
     "many layers": ({f"z.{i}.weight": (2, 2) for i in range(500)}, ""),
 }
@@ -270,6 +271,23 @@ def test_hostile_checkpoints(kind, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert status == bool(line) and line in err and len(err.splitlines()) == bool(line)
     assert line or tomllib.loads(out)["names"]["output"] == "head.weight"
+
+
+@pytest.mark.parametrize("name", ["*", "mask?"])
+def test_a_buffer_whose_name_is_a_pattern(name, tmp_path, capsys):
+    """It is not ignored: no pattern fits it alone."""
+    more = {name: np.zeros(3, np.int64), "other.mask": np.zeros(3, np.int64)}
+    toml = explained(saved(tmp_path, {**block(PLAIN), **ends(), **more}), capsys)
+    assert tomllib.loads(toml)["checkpoint"]["ignore"] == ["other.mask"]
+    assert f"# missing: {name} (3): outside of the layers, not understood" in toml
+
+
+def test_many_buffers_that_are_called_by_numbers(tmp_path, capsys):
+    """What is ignored for them fits no tensor of another name."""
+    more = {f"{i}": np.zeros(3, np.int64) for i in range(9)}
+    more |= {f"at.{i}.mask": np.zeros(3, np.int64) for i in range(9)}
+    toml = explained(saved(tmp_path, {**block(PLAIN), **ends(), **more}), capsys)
+    assert tomllib.loads(toml)["checkpoint"]["ignore"] == [*"012345678", "at.*.mask"]
 
 
 def nanogpt(folder: Path, **arguments: object) -> Path:

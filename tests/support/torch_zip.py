@@ -20,7 +20,7 @@ STORAGES = {
 
 
 def text(value: str) -> bytes:
-    data = value.encode()
+    data = value.encode("utf-8", "surrogatepass")  # as pickle does
     return b"X" + struct.pack("<I", len(data)) + data
 
 

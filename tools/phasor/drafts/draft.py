@@ -22,6 +22,7 @@ _ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu")
 _OF_ATTENTION = ("rotary", "rotary-halves", "alibi")
 _MOST_LEFT = 16  # lines
 _MOST_NAMED, _MOST_IGNORED = 16, 64  # buffers by their names, and patterns of them
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # a name of a pickle may have it, and no TOML
 
 
 class Line(NamedTuple):
@@ -89,6 +90,8 @@ def drafts(checkpoint: Checkpoint, arguments: dict[str, Any]) -> list[Draft]:
     """The draft, and behind it another where one stack may be a decoder or an encoder. checkpoint:
     bare. arguments: what the file says beside its tensors. PhasorError where there are no layers
     that would be a Transformer's."""
+    if odd := next(filter(_SURROGATE.search, checkpoint), ""):
+        raise PhasorError(f"{printable(odd)}: has half of a surrogate pair, which is no character")
     found = stacks(checkpoint)
     if not 1 <= len(found) <= 2 or len(found) == 2 and not any(s.layer.crosses for s in found):
         odd = printable(odd_one(checkpoint)) if not found else ""
@@ -124,6 +127,12 @@ def _side(checkpoint: Checkpoint, found: list[Stack], ends: Ends) -> tuple[str, 
 def _is_mask(checkpoint: Checkpoint, name: str) -> bool:
     shape = [n for n in checkpoint.shape(name) if n != 1]
     return len(shape) == 2 and is_buffer(checkpoint, name)
+
+
+def _form(name: str) -> str:
+    """The pattern of a buffer's name: any numbers in its module, and its own last part."""
+    held = module(name)
+    return re.sub(r"\d+", "*", held) + name[len(held) :]
 
 
 class _Drafting:
@@ -408,8 +417,8 @@ class _Drafting:
         for name in self.ends.left:
             if name not in buffers:
                 self._not_understood(name)
-        patterns = [re.sub(r"\d+", "*", name) for name in self.ends.buffers]
-        few = self.ends.buffers if len(patterns) <= _MOST_NAMED else patterns
+        patterns = map(_form, self.ends.buffers)
+        few = self.ends.buffers if len(self.ends.buffers) <= _MOST_NAMED else patterns
         self.draft.ignore += dict.fromkeys(few)
         if len(self.draft.ignore) > _MOST_IGNORED:
             self.draft.left.insert(0, f"{len(self.draft.ignore)} forms of buffers to ignore")
