@@ -76,8 +76,7 @@ def ends(**more: tuple[int, ...]) -> dict[str, np.ndarray]:
     return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-# Layers in the forms that people write: names and shapes, and parts that must be found. A part that
-
+# Layers in the forms that people write: names and shapes, parts that must be found, and lines.
 FORMS = {
     "gated": (
         {

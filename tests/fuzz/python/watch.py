@@ -17,8 +17,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 import time
+import tomllib
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
