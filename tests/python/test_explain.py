@@ -272,9 +272,9 @@ def test_hostile_checkpoints(kind, tmp_path, capsys):
     assert line or tomllib.loads(out)["names"]["output"] == "head.weight"
 
 
-@pytest.mark.parametrize("name", ["*", "mask?"])
+@pytest.mark.parametrize("name", ["*", "mask?", "masks[0]"])
 def test_a_buffer_whose_name_is_a_pattern(name, tmp_path, capsys):
-    """It is not ignored: no pattern fits it alone."""
+    """It is not ignored: no pattern that may be fits it alone."""
     more = {name: np.zeros(3, np.int64), "other.mask": np.zeros(3, np.int64)}
     toml = explained(saved(tmp_path, {**block(PLAIN), **ends(), **more}), capsys)
     assert tomllib.loads(toml)["checkpoint"]["ignore"] == ["other.mask"]

@@ -112,9 +112,9 @@ def _kind(name: str, shape: tuple[int, ...], biased: bool, end: End, width: int)
 
 def is_buffer(checkpoint: Checkpoint, name: str) -> bool:
     """Whether a tensor holds no weights: whole numbers, or the mask of causal attention. Never one
-    whose name is a pattern, which would have others ignored with it."""
+    whose name is a pattern, which has others ignored with it, or is refused."""
     stored = checkpoint.tensors[name]
-    if "*" in name or "?" in name:
+    if not set(name).isdisjoint("*?[]"):
         return False
     shape = tuple(n for n in stored.shape if n != 1)
     if not stored.is_float or len(shape) != 2 or shape[0] != shape[1] or shape[0] > _LONGEST_MASK:
