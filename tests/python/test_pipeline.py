@@ -15,6 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from places import ROOT
 
@@ -467,6 +468,31 @@ def test_a_map_with_too_many_rules(monkeypatch):
     charsmap.map_rules.cache_clear()
     with pytest.raises(PhasorError, match="precompiled_charsmap: there are too many rules"):
         section_of(normalizer=charsmap_of({"a" * n: "b" for n in range(1, 80)}))
+
+
+def test_a_map_whose_rules_are_too_many_to_be_listed():
+    """Every node of a block has all nodes of the next as children: 255³ keys in few bytes. The
+    reader stops at the bound, not behind the level."""
+    units = np.zeros(256 * 5, dtype="<u4")
+    units[0] = 256 << 10
+    for at in range(256, 256 * 4):
+        units[at] = at & 0xFF | (at ^ (at & ~0xFF) + 256) << 10 | 0x100
+    units[256::256] = 1 << 31
+    begun = time.process_time()
+    with pytest.raises(PhasorError, match="precompiled_charsmap: there are too many rules"):
+        charsmap.map_rules(units.tobytes(), b"a\0")
+    assert time.process_time() - begun < SECONDS
+
+
+def test_maps_that_make_much_of_what_others_made():
+    """Refused before the texts are made that the growth is measured by."""
+    many = charsmap_of({chr(0x10000 + i): "a" * 1000 for i in range(2500)})
+    line = "a normalizer whose steps make more than 2,000,000 bytes of text in all"
+    with pytest.raises(PhasorError, match=line):
+        section_of(normalizer=sequence("normalizers", many, charsmap_of({"a": "b" * 255})))
+    long = charsmap_of({"a": "b" * 256})
+    with pytest.raises(PhasorError, match="the normalizer's map: a rule expands too much"):
+        section_of(normalizer=sequence("normalizers", charsmap_of({"c": "a"}), long))
 
 
 def test_where_a_text_begins_behind_precompiled():

@@ -112,38 +112,49 @@ def map_rules(trie: bytes, strings: bytes) -> Rules:
     distance = (units >> 10) << ((units & 0x200) >> 6)
     bytes_ = np.arange(256, dtype=np.int64)
     nodes, keys = np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.uint8)
-    left, out = _MOST_RULE_BYTES, Rules({}, {}, Fraction(1))
+    left, out = _MOST_RULE_BYTES - 1, Rules({}, {}, Fraction(1))
     growth = 1, 1
+
+    def take(size: int) -> None:
+        nonlocal left
+        left -= size
+        if left < 0:
+            raise TokenizerError("precompiled_charsmap: there are too many rules")
+
     while len(nodes):
-        left -= keys.size + len(nodes)
         base = nodes ^ distance[nodes]
         ends = units[nodes] & 0x100 != 0
         for key, at in zip(keys[ends], (units[base[ends]] & 0x7FFFFFFF).tolist()):
             text, to = key.tobytes(), strings[at : strings.index(0, at)]
-            left -= len(to)
+            take(len(to))
             chars = text.decode("utf-8", "replace")
             (out.characters if len(chars) == 1 else out.longer)[chars] = to.decode(
                 "utf-8", "replace"
             )
             if len(chars) > 1 and len(to) * growth[1] > growth[0] * len(text):
                 growth = len(to), len(text)
-        if left < 0:
-            raise TokenizerError("precompiled_charsmap: there are too many rules")
         found = []
         for first in range(0, len(base), 4096):
             children = base[first : first + 4096, None] ^ bytes_
             rows, labels = np.nonzero((units[children] & 0x800000FF == bytes_) & (bytes_ != 0))
+            take(len(rows) * (keys.shape[1] + 2))
             found.append((rows + first, labels, children[rows, labels]))
         rows, labels, nodes = map(np.concatenate, zip(*found))
         keys = np.concatenate([keys[rows], labels[:, None].astype(np.uint8)], axis=1)
     return out._replace(growth=Fraction(*growth))
 
 
+def checked_bounds(trie: bytes, strings: bytes, escape: bool = False) -> tuple[int, int]:
+    """map_bounds of a map that a section may have."""
+    expansion, longest = map_bounds(trie, strings, escape)
+    if expansion > 255:
+        raise TokenizerError("the normalizer's map: a rule expands too much")
+    return expansion, longest
+
+
 def put_map(section: Section, trie: bytes, strings: bytes, escape: bool = False) -> None:
     section.trie, section.strings = trie, strings
-    section.expansion, section.longest_rule = map_bounds(trie, strings, escape)
-    if section.expansion > 255:
-        raise TokenizerError("the normalizer's map: a rule expands too much")
+    section.expansion, section.longest_rule = checked_bounds(trie, strings, escape)
 
 
 # ---- Making one

@@ -10,7 +10,7 @@ import numpy as np
 
 from phasor.errors import shown
 from phasor.tokenizers import unicode
-from phasor.tokenizers.charsmap import map_bounds, split_charsmap
+from phasor.tokenizers.charsmap import checked_bounds, split_charsmap
 from phasor.tokenizers.classes import characters, of_ranges
 from phasor.tokenizers.json_parts import fields, member, refuse, steps
 
@@ -128,7 +128,7 @@ def _precompiled(step: dict) -> list[Step]:
         trie, strings = split_charsmap(base64.b64decode(charsmap))
     except ValueError as error:
         raise TokenizerError(f"normalizer.precompiled_charsmap: not base64: {error}") from error
-    return [Clusters(trie, strings, map_bounds(trie, strings, False)[1])]
+    return [Clusters(trie, strings, checked_bounds(trie, strings)[1])]
 
 
 def _of_nothing(step: dict, made: Callable[[], list[Step]]) -> list[Step]:

@@ -29,6 +29,7 @@ _NO_DELTA = 1 << 21
 _SYLLABLES = range(0xAC00, 0xD7A4)
 _ONE_SYLLABLE = re.compile("([\uac00-\ud7a3])")
 _MOST_FOLLOWED = 2_000_000  # characters, in every step that changes some
+_MOST_MADE = 2_000_000  # bytes of their texts before a step, because a step may make 255 of each
 _LAST = 0x10FFFF
 _REPLACEMENT = "\ufffd"
 _BETWEEN = "\ufdd0"  # of many texts at once: a noncharacter
@@ -71,10 +72,13 @@ class Growth:
                 self._follow(0, c, functools.reduce(lambda text, of: of.map(text), self.maps, c))
             if self._texts[0, c] != c:
                 self._follow(len(self.maps), c, c)
-        self._followed += len(self._texts)
+        texts = [*self._texts.values()]
+        self._followed += len(texts)
         if self._followed > _MOST_FOLLOWED:
-            refuse("a normalizer whose steps change more than 2,000,000 characters")
-        self._texts = dict(zip(self._texts, step.map_all([*self._texts.values()])))
+            refuse(f"a normalizer whose steps change more than {_MOST_FOLLOWED:,} characters")
+        if len("".join(texts).encode()) > _MOST_MADE:
+            refuse(f"a normalizer whose steps make more than {_MOST_MADE:,} bytes of text in all")
+        self._texts = dict(zip(self._texts, step.map_all(texts)))
         self._added = [(step.map(text), times) for text, times in self._added]
         self.maps.append(step)
         self._bytes = self._largest(lambda text: len(text.encode()))
