@@ -172,6 +172,8 @@ def test_vectors(tmp_path):
         assert found.dtype == np.float32 and found.tobytes() == expected.tobytes()
         assert model.encode(texts[5]).tobytes() == expected[5].tobytes()
         assert model.encode([]).shape == (0, expected.shape[1])
+        with pytest.raises(phasor.Error, match="prompt and prompt_name: expected one of them"):
+            model.encode(texts[5], prompt="a", prompt_name="b")
 
 
 @pytest.mark.parametrize("name", ["tiny-lm-f32", "tiny-lm-q8", "tiny-gptj-q4", "tiny-neox-f32"])

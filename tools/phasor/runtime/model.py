@@ -312,8 +312,8 @@ class Model(Opened):
     ) -> np.ndarray:
         """The vector of each text: (n, width) float32, or (width) for one text.
 
-        prompt: put before each text. prompt_name: the file's prompt of that name is. Default: the
-        first one of the file, if it has prompts.
+        prompt: text to put before each text. prompt_name: put the file's prompt of that name there
+        instead. Default: the first prompt of the file, if it has any.
 
         Raises Error if the model is not an encoder, the file says no pooling or has no such prompt,
         or a text is empty or too long.
@@ -322,6 +322,8 @@ class Model(Opened):
         if not weights.output.pooling:
             raise Error(f"{weights.path}: says nothing of pooling", c.Status.UNSUPPORTED)
         side = self._side(None, c.SOURCE)
+        if prompt is not None and prompt_name is not None:
+            raise Error("prompt and prompt_name: expected one of them, not both")
         before = self._prompt(prompt_name) if prompt is None else prompt
         given = texts_list(texts)
         ids = [self._ids(before + one, side) for one in given]
