@@ -281,6 +281,19 @@ def test_a_buffer_whose_name_is_a_pattern(name, tmp_path, capsys):
     assert f"# missing: {name} (3): outside of the layers, not understood" in toml
 
 
+def test_masks_are_buffers_and_their_like_are_not(tmp_path, capsys):
+    seen = np.tril(np.ones((9, 9), np.float32))
+    hidden = np.where(seen == 1, 0, -np.inf).astype(np.float32)
+    masks = {"a": seen, "b": seen.T, "c": hidden, "d": 1 - seen, "e": seen.reshape(1, 1, 9, 9)}
+    more = {f"{name}.mask": mask for name, mask in masks.items()}
+    for name in masks:
+        changed = masks[name].copy()
+        changed[..., 8, 3] = 0.5
+        more[f"{name}.other"] = changed
+    toml = explained(saved(tmp_path, {**block(PLAIN), **ends(), **more}), capsys)
+    assert tomllib.loads(toml)["checkpoint"]["ignore"] == [f"{name}.mask" for name in masks]
+
+
 def test_many_buffers_that_are_called_by_numbers(tmp_path, capsys):
     """What is ignored for them fits no tensor of another name."""
     more = {f"{i}": np.zeros(3, np.int64) for i in range(9)}

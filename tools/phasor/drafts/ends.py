@@ -119,10 +119,20 @@ def is_buffer(checkpoint: Checkpoint, name: str) -> bool:
     shape = tuple(n for n in stored.shape if n != 1)
     if not stored.is_float or len(shape) != 2 or shape[0] != shape[1] or shape[0] > _LONGEST_MASK:
         return not stored.is_float
-    ones = np.tril(np.ones(shape, np.float32))
-    table = checkpoint.load(name).reshape(shape)
-    hidden = np.where(ones == 1, 0, -np.inf)
-    return any(np.array_equal(table, mask) for mask in (ones, ones.T, hidden, np.triu(ones.T, 1)))
+    return _is_mask(checkpoint.load(name).reshape(shape))
+
+
+def _is_mask(table: np.ndarray) -> bool:
+    """1 or 0 of what a position sees, either way around, 0 and -inf, or 1 of what it does not see;
+    row by row, so that nothing of a table's size is made."""
+    columns, left = np.arange(len(table)), range(4)
+    for place, row in enumerate(table):
+        seen = columns <= place
+        masks = (seen, columns >= place, np.where(seen, 0, -np.inf), ~seen)
+        left = [kind for kind in left if np.array_equal(row, masks[kind])]
+        if not left:
+            return False
+    return True
 
 
 class Formula(NamedTuple):
