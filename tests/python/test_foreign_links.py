@@ -133,6 +133,7 @@ def test_readers_ask_one_place_whether_a_file_is_there():
     asks = re.compile(r"\.(is_file|exists)\(\)")
     allowed = {
         "program.py": "the engine's own program",
+        "runtime/library.py": "the engine's own library",
         "mistaken.py": "a hint in a message",
         "start.py": "whether the converter is installed or a checkout",
         "sources/find.py": "the path that was given, which is opened next",

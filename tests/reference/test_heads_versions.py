@@ -49,8 +49,8 @@ def _bert(folder: Path, kind: str, **more: Any) -> None:
 
 def _embedder(name: str, folder: Path) -> Made:
     folder.mkdir()
-    embedders.Embedder(name, folder)
-    return Made(f"{name}Model", [[line] for line in embedders.LINES], [], {})
+    kind = type(embedders.Embedder(name, folder).model).__name__
+    return Made(kind, [[line] for line in embedders.LINES], [], {})
 
 
 def _late(kind: str, model: str, folder: Path) -> Made:
