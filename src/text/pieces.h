@@ -12,8 +12,8 @@ namespace phasor::pieces {
 // meaning in another model.
 constexpr uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscapeWhitespaces = 4,
                    kByteFallback = 8, kWhitespaceSuffix = 16;
+constexpr uint32_t kOfWords = 128;  // of BPE: SentencePiece's word model
 // of SentencePiece's models whose ids are those of a list of texts beside them
-constexpr uint32_t kOfWords = 128;  // of BPE: SentencePiece's model of words
 constexpr uint32_t kListed = 32, kLanguageCodes = 64;
 constexpr uint32_t kHasList = 1u << 31;  // of no section: set where kListed is of such a model
 constexpr uint32_t kCharacters = 128;    // of a word list: its words are characters

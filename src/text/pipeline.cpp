@@ -51,9 +51,9 @@ uint64_t own_bytes(const Tokenizer& t, const SectionReader& s) {
 }
 
 constexpr uint32_t kIdBytes = 4;
-// Whether a token is held back until it is known to be the last one or not.
+// Whether some tokens are held back until the decoder knows if they are the last one.
 bool holds(const Tokenizer& t) { return t.pipeline.holds != 0; }
-// Bytes of the ids that a decoder's state has.
+// Bytes of the ids in a decoder's state.
 uint32_t ids_kept(const Tokenizer& t) {
   return kIdBytes * (((t.flags & kRepeats) != 0 ? 1u : 0u) + (holds(t) ? 1u : 0u));
 }
@@ -256,7 +256,7 @@ void put_letters(TextSink* sink, Span text) {
   }
 }
 
-// Ids that a state has, behind the filters: 1 + the id in 4 bytes, 0 none.
+// The ids in a state follow the filters: 1 + the id in 4 bytes, 0 for none.
 unsigned char* token_before(TextSink* sink) {
   return sink->state.filters + kMostFilters - kIdBytes;
 }
@@ -268,7 +268,8 @@ void keep_id(unsigned char* in, uint32_t id) {
   for (uint32_t i = 0; i < kIdBytes; ++i) in[i] = static_cast<unsigned char>((id + 1) >> 8 * i);
 }
 
-// Whether the token before is this one, or alike; it is this one then.
+// Whether a token equals the previous one, or has the same id in `same`. Keeps it as the previous
+// one.
 bool comes_again(TextSink* sink, uint32_t id, Spelled spelled, Spelled last) {
   const uint32_t before = kept_id(token_before(sink));
   const bool first = before == kNoToken && last.p != nullptr && last.same() != 0;
@@ -314,7 +315,7 @@ void put_text(const Tokenizer& t, TextSink* sink, Row r, Span text, bool first) 
     sink->put(text);
 }
 
-// What a token is that is not held back, or no more.
+// Writes a token that is not held back, or no longer.
 void put_token(const Tokenizer& t, TextSink* sink, Row r, Span text, Spelled spelled) {
   const bool first = (sink->state.past_start & kSeen) == 0;
   if ((sink->state.past_start & kSpaceIsDue) != 0) put_bytes(t, sink, {kBlank, 1});
@@ -324,7 +325,7 @@ void put_token(const Tokenizer& t, TextSink* sink, Row r, Span text, Spelled spe
   if ((spelled.flags() & Spelled::kDue) != 0) sink->state.past_start |= kSpaceIsDue;
 }
 
-// The token that is held back, if there is one, is the last one or not.
+// Writes the token that is held back, if any. last: no token follows it.
 void put_held(const Tokenizer& t, TextSink* sink, bool last) {
   if (!holds(t)) return;
   const uint32_t id = kept_id(token_held(sink));

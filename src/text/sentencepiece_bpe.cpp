@@ -103,7 +103,7 @@ uint64_t scratch(const Tokenizer& t, uint64_t limit) {
          + 2 * limit;               // u16 length
 }
 
-// A text that no merge cuts: what begins with ▁, each a piece or unknown.
+// The word model merges nothing: each word, which begins with ▁, is a piece or unknown.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
   for (size_t at = 0, end = 0; at < s.bytes; at = end) {
     do {

@@ -71,7 +71,7 @@ struct CanonicalRow {
   }
 };
 
-// A map of clusters of the row's own, in place of the section's.
+// A row's own map of clusters, used in place of the section's.
 struct ClustersRow {
   StepRow row;
 
@@ -155,14 +155,12 @@ const char* check_spelled(Tokenizer* t, SpelledRow r) {
         s.flags() > (Spelled::kDue | Spelled::kNothing | Spelled::kLast) ||
         (s.same() > t->ids && !(last && s.same() == Spelled::kNoId)))
       return "a spelled piece's text is outside its part";
-    const uint32_t most = s.first_bytes() > s.later_bytes() ? s.first_bytes() : s.later_bytes();
+    const uint32_t most = s.longest_bytes();
     if (most > t->pipeline.longest_spelled) t->pipeline.longest_spelled = most;
     if (!last) continue;
     t->pipeline.holds = 1;
-    const Spelled held = r.at(i - 1);
-    const uint32_t longest =
-        held.first_bytes() > held.later_bytes() ? held.first_bytes() : held.later_bytes();
-    if (longest > t->pipeline.longest_held) t->pipeline.longest_held = longest;
+    const uint32_t held = r.at(i - 1).longest_bytes();
+    if (held > t->pipeline.longest_held) t->pipeline.longest_held = held;
   }
   return nullptr;
 }

@@ -46,10 +46,9 @@ constexpr uint32_t kFirstSplit = 1, kUnlessThere = 2;
 struct Spelled {
   const unsigned char* p;  // u32 id, u32 place of the texts, u16 bytes of each, u32 flags
   static constexpr uint32_t kBytes = 16;
-  // flags: a space is due before what comes next; it is no token that anything follows; this is a
-  // second row of a piece, which says what it is as the last one; from bit 8 on 1 + the id as which
-  // it comes again, 0 for its own. Of the second row that is of the first token of all, 0 as ever,
-  // kNoId none.
+  // Flags. kDue: a space goes before the next token. kNothing: the decoder skips the token, but the
+  // token still separates two equal ones. kLast: the row is the piece's second one, with its texts
+  // as the last token; pieces with a second row are held back.
   static constexpr uint32_t kDue = 1, kNothing = 2, kLast = 4, kNoId = 0xFFFFFF;
 
   uint32_t id() const { return load_u32(p); }
@@ -57,11 +56,15 @@ struct Spelled {
   uint32_t first_bytes() const { return load_u32(p + 8) & 0xFFFF; }
   uint32_t later_bytes() const { return load_u32(p + 8) >> 16; }
   uint32_t flags() const { return load_u32(p + 12) & 0xFF; }
-  // 1 + an id
+  // 1 + the id that stands for the piece where repeated tokens are dropped; 0: its own. In a second
+  // row: the id for the first token of a text; 0: as the first row says; kNoId: no token's.
   uint32_t same() const { return load_u32(p + 12) >> 8; }
+  uint32_t longest_bytes() const {
+    return first_bytes() > later_bytes() ? first_bytes() : later_bytes();
+  }
 };
 
-// What a piece has, or one whose p is null: as the last one, or where others follow; and its text.
+// A piece's row, or one whose p is null; last: its second row, for the last token. Then its text.
 Spelled find_spelled(StepRow rows, uint32_t id, bool last);
 Span spelled_text(const Tokenizer& t, Spelled of, bool first);
 

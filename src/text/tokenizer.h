@@ -61,16 +61,13 @@ struct Tokenizer {
   uint32_t longest_user;
   union {
     uint32_t user_first[8];  // SentencePiece: bit b: some user-defined piece begins with byte b
-    // a pipeline: where in model_data its steps begin, and their bytes; bytes of the suffix of what
-    // ends a word, of the longest text of a piece that is spelled out, and of one that is held
-    // back; whether there is one
     struct {
-      uint32_t steps_at;
+      uint32_t steps_at;  // in model_data
       uint32_t steps_bytes;
-      uint32_t suffix_bytes;
-      uint32_t longest_spelled;
-      uint32_t longest_held;
-      uint32_t holds;
+      uint32_t suffix_bytes;     // of the text that ends a word
+      uint32_t longest_spelled;  // bytes of the longest text in a `spelled` row
+      uint32_t longest_held;     // the same for pieces that are held back
+      uint32_t holds;            // 1: some pieces are held back
     } pipeline;
   };
   float lowest_score;  // of the normal pieces (unigram)
