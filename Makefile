@@ -328,19 +328,22 @@ $(OBJ)/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CC)$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
 
-# Third-party headers are seen through links, so that nothing else of the host is on a cross compiler's path.
-$(HEADERS)/xsimd:
+# Third-party headers are seen through links, so that nothing else of the host is on a cross compiler's path. A link to another folder than
+# the one that is asked for is made anew; $(OUT)/flags has where xsimd lies, and the sum of the header with its version.
+stale = $(if $(filter-out $(realpath $2/$1),$(or $(realpath $(HEADERS)/$1),none)),FORCE)
+$(HEADERS)/xsimd: $(call stale,xsimd,$(XSIMD))
 	@test -e "$(XSIMD)/xsimd/xsimd.hpp" || { echo "xsimd's headers are not in $(XSIMD): run tools/install.sh build, or set XSIMD=DIR, or build with config=scalar" >&2; exit 1; }
-	@mkdir -p $(@D) && ln -sfn "$(XSIMD)/xsimd" $@
-$(HEADERS)/doctest:
+	@mkdir -p $(@D) && ln -sfn "$(abspath $(XSIMD))/xsimd" $@
+$(HEADERS)/doctest: $(call stale,doctest,$(DOCTEST))
 	@test -e "$(DOCTEST)/doctest/doctest.h" || { echo "doctest's header is not in $(DOCTEST): run tools/install.sh test, or set DOCTEST=DIR" >&2; exit 1; }
-	@mkdir -p $(@D) && ln -sfn "$(DOCTEST)/doctest" $@
+	@mkdir -p $(@D) && ln -sfn "$(abspath $(DOCTEST))/doctest" $@
 
 # Written only when it changes: compilers, flags, and the list of the library's members.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.$$$$; cmp -s $@.$$$$ $@ && rm -f $@.$$$$ || mv $@.$$$$ $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
-	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
+	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)' \
+	  '$(if $(filter-out scalar,$(LEVELS)),$(if $(filter wasm32,$(ARCH)),,$(shell cksum "$(abspath $(XSIMD))/xsimd/config/xsimd_config.hpp" 2>/dev/null)))')
 $(CLI_OUT)/flags.cli: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CXX_CLI)' '$(EXTRA_CXXFLAGS)')
 $(OUT)/library.list: FORCE

@@ -182,6 +182,58 @@ def test_xsimd_from_a_folder_and_from_an_archive(tmp_path):
     assert "PHASOR_XSIMD to the folder" in said
 
 
+def own_xsimd(folder: Path, version: str) -> Path:
+    """A folder with headers of another version, which nobody compiles."""
+    (folder / "xsimd/config").mkdir(parents=True)
+    (folder / "xsimd/xsimd.hpp").touch()
+    (folder / "xsimd/config/xsimd_config.hpp").write_text(version, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64's levels")
+def test_another_xsimd_in_a_configured_build(tmp_path):
+    """It is taken, and what was compiled with the first is compiled again."""
+    one, two = own_xsimd(tmp_path / "one", "1"), own_xsimd(tmp_path / "two", "2")
+    build, stamp = tmp_path / "b", tmp_path / "b/include/xsimd.stamp"
+    said = []
+    for folder in (one, one, two):
+        configure(build, f"-DPHASOR_XSIMD={folder}")
+        assert headers_in(build) == folder / "xsimd"
+        said.append((stamp.read_text(encoding="utf-8"), stamp.stat().st_mtime_ns))
+    assert said[0] == said[1] and said[1][0] != said[2][0] and said[1][1] < said[2][1]
+    for level in ("sse2", "avx2", "amx"):
+        made = f"CMakeFiles/phasor_objects.dir/src/kernels/x86/level_{level}.cpp.o"
+        assert " include/xsimd.stamp\n" in run("ninja", "-C", build, "-t", "query", made)
+    (two / "xsimd/config/xsimd_config.hpp").write_text("3", encoding="utf-8")
+    configure(build)
+    assert stamp.read_text(encoding="utf-8") != said[2][0]
+    # An archive beside the folder that the cache has, and another archive in place of the first.
+    archives = []
+    for folder in (one, two):
+        with tarfile.open(folder / "x.tar.gz", "w:gz") as archive:
+            archive.add(folder / "xsimd", f"{folder.name}/xsimd")
+        digest = hashlib.sha256((folder / "x.tar.gz").read_bytes()).hexdigest()
+        url = f"-DPHASOR_XSIMD_URL=file://{folder}/x.tar.gz"
+        archives.append([url, f"-DPHASOR_XSIMD_HASH=SHA256={digest}"])
+    said = configure(build, *archives[0], good=False)
+    assert "expected one of them; -UPHASOR_XSIMD forgets the first" in said
+    for name, archive in zip(("one", "two"), archives):
+        configure(build, "-UPHASOR_XSIMD", *archive)
+        assert headers_in(build) == build / "xsimd-sources" / name / "xsimd"
+
+    # Make: the link, and the flags on which all objects depend.
+    out = [f"OUT={tmp_path}/make", f"HEADERS={tmp_path}/make/include"]
+    seen = []
+    for folder in (one, one, two, one):
+        made = (f"{tmp_path}/make/flags", f"{tmp_path}/make/include/xsimd")
+        run("make", *out, f"XSIMD={folder}", *made)
+        assert (tmp_path / "make/include/xsimd").resolve() == folder / "xsimd"
+        seen.append((tmp_path / "make/flags").read_text(encoding="utf-8"))
+    assert seen[0] == seen[1] == seen[3] != seen[2]
+    said = run("make", *out, f"XSIMD={tmp_path}", f"{tmp_path}/make/include/xsimd", good=False)
+    assert f"xsimd's headers are not in {tmp_path}" in said
+
+
 # ---- builds, and projects that use them
 
 
