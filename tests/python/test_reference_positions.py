@@ -361,7 +361,7 @@ def test_vectors_of_what_float32_computes_badly(tmp_path, monkeypatch):
     monkeypatch.setattr(V, "_differences", lambda *_: 0.1)
     with pytest.raises(PhasorError, match="float32 computes this model wrong by 0.1 of a row's"):
         V.build(file, inputs)
-    section = V.read(V.build_stored(file, inputs, V.AUTHOR), file.descriptor)
+    section = V.read(V.build_stored(file, inputs, V.AUTHOR)[0], file.descriptor)
     assert section.tolerance == 8 * V.STEP
     assert V.moved_by_rounding(file, inputs) == 0.1
 

@@ -26,7 +26,7 @@ def made(request, tmp_path):
     file = PhasorFile(path)
     inputs = V.choose_inputs(file.descriptor)
     exact = not V.quantized(file)
-    stored = V.build(file, inputs) if exact else V.build_stored(file, inputs, V.AUTHOR)
+    stored = V.build(file, inputs) if exact else V.build_stored(file, inputs, V.AUTHOR)[0]
     return path, inputs, V.with_tolerance(stored, 1e-9), V.read(stored, file.descriptor).tolerance
 
 

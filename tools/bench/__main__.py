@@ -11,7 +11,8 @@ prompt beside q8), q4m (a published Q4_1 file beside llama.cpp), translator (two
 CTranslate2), translators (the same with more sentences, and one of 12 + 12 layers; only when it is
 named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
 these and sentence-transformers; only when it is named), positions (what each position encoding
-costs; only when it is named), matrix (f32 products beside OpenBLAS and
+costs; only when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's
+converter; only when it is named, with --checkpoints), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
 beside its matrix products), start (to the first token), footprint (sizes, memory).
 
@@ -31,7 +32,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from bench import decoder, encoder, limits, page, positions, sums, translator
+from bench import conversion, decoder, encoder, limits, page, positions, sums, translator
 from bench.common import ROOT, Results
 from phasor.entry import front_door
 
@@ -42,8 +43,9 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **encoder.ROWS,
     **limits.ROWS,
     **positions.ROWS,
+    **conversion.ROWS,
 }
-WHEN_NAMED = ("lengths", "positions", "translators")
+WHEN_NAMED = ("conversion", "lengths", "positions", "translators")
 
 
 @front_door("bench")
@@ -76,6 +78,9 @@ def main() -> int:
         "--encoder", metavar="DIRECTORY", help="Use this encoder instead of all-MiniLM-L6-v2."
     )
     options.add_argument("--gguf", metavar="FILE", help="Q4_1 file for the row q4m.")
+    options.add_argument(
+        "--checkpoints", type=Path, nargs="+", metavar="DIRECTORY", help="For the row conversion."
+    )
     translator.arguments(options)
     args = options.parse_args()
     for row in args.rows:

@@ -78,6 +78,11 @@ _TITLES = {
         "Random encoders that differ in their position encoding alone, one sentence at a time. "
         "`Phasor` is the one without positions.",
     ),
+    "conversion": (
+        "Conversion",
+        "A Hugging Face directory to int8 with one thread, `--proof short`, beside CTranslate2's "
+        "converter. What each figure means: `tools/bench/conversion.py`.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "

@@ -169,6 +169,9 @@ def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+_PLAIN = {str, int, bool, type(None)}
+
+
 def _check_values(value: Any, texts: bool) -> None:
     """Depth and numbers, and where `texts` the halves of surrogate pairs, which no encoding has."""
     todo = [({"": value}, "", -1)]
@@ -176,9 +179,10 @@ def _check_values(value: Any, texts: bool) -> None:
         inside, name, depth = todo.pop()
         if depth > JSON_DEPTH:
             raise PhasorError(f"is nested deeper than {JSON_DEPTH} levels")
-        for key, child in (
-            inside.items() if type(inside) is dict else ((name, child) for child in inside)
-        ):
+        of_object = type(inside) is dict
+        if not texts and not of_object and set(map(type, inside)) <= _PLAIN:
+            continue
+        for key, child in inside.items() if of_object else ((name, child) for child in inside):
             kind = type(child)
             if kind is dict or kind is list:
                 todo.append((child, key, depth + 1))

@@ -13,6 +13,7 @@ from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32, F64
 from phasor.format.writer import replace_section
 from phasor.program import ProgramFailed, run
+from phasor.runs import Ran
 from phasor.vectors import (
     MOST_IN_FLOAT32,
     Input,
@@ -76,17 +77,22 @@ def replay(program: Path, path: Path, count: int) -> Replay:
 
 
 def _agreed(
-    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path
+    stream: BinaryIO,
+    section: bytes,
+    inputs: Sequence[Input],
+    phasor: Path,
+    runs: Sequence[Ran] | None = None,
 ) -> tuple[bytes, Replay]:
     """The program's run of these vectors. Where it does not agree, a model whose values cancel is
-    told from a wrong program by what rounding can do to it: that is the tolerance then."""
+    told from a wrong program by what rounding can do to it: that is the tolerance then. runs: of
+    the reference in float64, where they are there."""
     path = Path(stream.name).absolute()
     replace_section(stream, VECTORS, section)
     try:
         return section, replay(phasor, path, len(inputs))
     except Disagrees:
         file = PhasorFile(path)
-        moved = 8 * min(moved_by_rounding(file, inputs), MOST_IN_FLOAT32)
+        moved = 8 * min(moved_by_rounding(file, inputs, runs), MOST_IN_FLOAT32)
         if moved <= read(section, file.descriptor).tolerance:
             raise
     section = with_tolerance(section, moved)
@@ -115,8 +121,8 @@ def finished(
         # The program must agree with float64 on the weights as they are stored; then it says how
         # far these are from the exact ones.
         usual = read(section, file.descriptor)
-        stored = build_stored(file, inputs, usual.author, step)
-        _agreed(stream, stored, inputs, phasor)
+        stored, runs = build_stored(file, inputs, usual.author, step)
+        _agreed(stream, stored, inputs, phasor, runs)
         replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
         found = replay(phasor, path, len(inputs))
         worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))

@@ -24,7 +24,7 @@ from phasor.format.layout import (
     flush_subnormals,
     round_up,
 )
-from phasor.format.tensors import Slot, slots
+from phasor.format.tensors import Slot, key_of, slots
 from phasor.reference.forward import Reference, Trace
 from phasor.runs import Input, Ran, Step, rows_of, run_all, steps_of
 
@@ -233,16 +233,16 @@ def build(
 
 def build_stored(
     file: Weights, inputs: Sequence[Input], author: str, step: Step = lambda: None
-) -> bytes:
-    """The section of weights as they are stored, whose products may round their inputs: its
-    tolerance is 8 × the larger of the bound and STEP. Where that is too little, moved_by_rounding
-    says what rounding can do."""
+) -> tuple[bytes, list[Ran]]:
+    """The section of weights as they are stored, and its runs. Products of such weights may round
+    their inputs, so the tolerance is 8 × the larger of the bound and STEP. If that is too little,
+    moved_by_rounding says what rounding can do."""
     (runs,) = run_all(file, inputs, (np.float64,), step)
     body = []
     for index, (given, ran) in enumerate(zip(inputs, runs)):
         _check_finite(file, ran)
         body.append(_vector(ran, given, 100 + 10 * index, 0, ran.output))
-    return _section(body, 8 * max(rounding_bound(file), STEP), author)
+    return _section(body, 8 * max(rounding_bound(file), STEP), author), runs
 
 
 def _section(body: Sequence[bytes], tolerance: float, author: str) -> bytes:
@@ -312,9 +312,9 @@ class Disturbed(Reference):
     """
 
     def product(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
-        y, w = super().product(x, stack, weights, role), self.tensor(stack, weights, role)
-        terms = (x * x) @ (w * w).T
-        step = self.file.entries[stack << 24 | weights << 8 | role].type in QUANTIZED
+        y, key = super().product(x, stack, weights, role), key_of(stack, weights, role)
+        terms = self.in_blocks(x * x, key, squared=True)
+        step = self.file.entries[key].type in QUANTIZED
         size = STEP * np.sqrt(terms)
         if not step:
             size = 2.0**-24 * math.sqrt(x.shape[1]) * np.sqrt(terms + y * y)
@@ -322,11 +322,14 @@ class Disturbed(Reference):
         return y + size * (2 * bits.reshape(y.shape) - 1)
 
 
-def moved_by_rounding(file: Weights, inputs: Sequence[Input]) -> float:
+def moved_by_rounding(
+    file: Weights, inputs: Sequence[Input], exact: Sequence[Ran] | None = None
+) -> float:
     """The largest difference that such errors make, or float32 itself, as `phasor verify` measures
-    it."""
-    dtypes = (np.float64, np.float32, np.float64)
-    exact, *moved = run_all(file, inputs, dtypes, kind=Disturbed)
+    it. exact: the runs in float64, where they are there."""
+    moved = run_all(file, inputs, (np.float32, np.float64), kind=Disturbed)
+    if exact is None:
+        (exact,) = run_all(file, inputs, (np.float64,))
     return max(
         _differences(file, one, other, 100 + 10 * index)
         for runs in moved

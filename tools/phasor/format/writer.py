@@ -66,8 +66,8 @@ def _exact(slot: Slot, given: np.ndarray) -> np.ndarray:
         values = given.astype("<f8")
     else:
         with np.errstate(over="ignore"):
-            values = given.astype("<f4")
-    if not np.isfinite(values).all():
+            values = given.astype("<f4", copy=False)
+    if not np.isfinite([values.min(initial=0), values.max(initial=0)]).all():
         raise PhasorError(f"{slot.name}: a weight is not finite in {L.TYPES[slot.type]}")
     return values
 
@@ -86,9 +86,9 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
 
 def _quantized(
     slot: Slot, kind: int, given: Weights, moments: np.ndarray | None
-) -> tuple[Quantized, np.ndarray]:
-    """The quantized form and the error of each value, f32 (N, K) (zeros where it was that already;
-    of q8rh beside the rotated weights)."""
+) -> tuple[Quantized, float]:
+    """The quantized form and its largest error (0 where it was that already; of q8rh beside the
+    rotated weights)."""
     if isinstance(given, Quantized):
         rows = sum(slot.parts)
         shapes = [(rows, count) for count in L.counts_of(slot.cols, given.type)]
@@ -98,16 +98,23 @@ def _quantized(
                 f"{sum(slot.parts)} x {slot.cols}"
             )
         if given.type == kind:
-            return given, np.zeros((1, 1), dtype=np.float32)
+            return given, 0.0
         given = L.dequantize(given.scales, given.values, slot.cols, given.type)
     values = _exact(slot, given)
-    try:
-        scales, q = L.quantize(values, kind, moments)
-    except PhasorError as error:
-        raise PhasorError(f"{slot.name}: {error}") from error
-    given, as_stored = (L.rotate_weights(values), L.Q8R) if kind in L.ROTATED else (values, kind)
-    stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
-    return Quantized(scales, q, kind), stored - given
+    parts, worst = [], 0.0
+    step = max(1, L.CACHED // slot.cols)
+    for first in range(0, len(values), step):
+        part = values[first : first + step]
+        try:
+            scales, q = L.quantize(part, kind, moments)
+        except PhasorError as error:
+            raise PhasorError(f"{slot.name}: {error}") from error
+        part, as_stored = (L.rotate_weights(part), L.Q8R) if kind in L.ROTATED else (part, kind)
+        stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
+        worst = max(worst, float(np.abs(stored - part).max()))
+        parts.append((scales, q))
+    scales, q = map(np.concatenate, zip(*parts))
+    return Quantized(scales, q, kind), worst
 
 
 def _encode(
@@ -117,8 +124,7 @@ def _encode(
     if slot.layout == L.VECTOR:
         yield _encode_vector(slot, _exact(slot, given)), 0.0
     elif kind in L.QUANTIZED:
-        q, error = _quantized(slot, kind, given, moments)
-        yield from _encode_quantized(slot, q, float(np.abs(error).max()))
+        yield from _encode_quantized(slot, *_quantized(slot, kind, given, moments))
     else:
         if isinstance(given, Quantized):
             given = L.dequantize(given.scales, given.values, slot.cols, given.type)
@@ -312,7 +318,9 @@ def write_model(
 
 
 def _largest(given: Weights) -> float:
-    return 0.0 if isinstance(given, Quantized) else float(np.abs(given).max(initial=0.0))
+    if isinstance(given, Quantized):
+        return 0.0
+    return float(max(given.max(initial=0.0), -given.min(initial=0.0)))
 
 
 def _note(

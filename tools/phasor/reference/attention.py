@@ -23,7 +23,6 @@ from phasor.reference.functions import (
 
 # A larger model is dequantized tensor by tensor each time: slower, and never whole in memory.
 _KEPT_VALUES = 1 << 26
-_BLOCK = 1 << 17  # values of a matrix that are in a product's type at once
 
 
 _ALL = (slice(None),)  # one sequence
@@ -104,20 +103,23 @@ class Weights:
         kind = self.file.entries[key].type
         if self.emulate and kind in L.QUANTIZED:
             x = round_activations(x, kind)
-        return self._in_blocks(x, key) if self._shared else x @ self.tensor(stack, weights, role).T
+        return self.in_blocks(x, key) if self._shared else x @ self.tensor(stack, weights, role).T
 
-    def _in_blocks(self, x: Array, key: int) -> Array:
-        """x (T, K) · Wᵀ, a part of W at a time in this run's type: W itself stays as narrow as it
-        is, and no copy of it leaves the cache."""
+    def in_blocks(self, x: Array, key: int, squared: bool = False) -> Array:
+        """x (T, K) · Wᵀ, or (W ∘ W)ᵀ, a part of W at a time in this run's type: W itself stays as
+        narrow as it is, and no copy of it leaves the cache."""
         values, scales = self.file.narrow(key)
         out = np.empty((len(x), len(values)), self.dtype)
-        step = max(1, _BLOCK // values.shape[1])
+        step = max(1, L.CACHED // values.shape[1])
         for first in range(0, len(values), step):
             rows = slice(first, first + step)
             # A mapped file's numbers may lie at any byte, where NumPy sums in another order.
             block = np.require(values[rows], self.dtype, ["ALIGNED", "C_CONTIGUOUS"])
-            out[:, rows] = x @ block.T
-        return out if scales is None else out * scales.reshape(-1).astype(self.dtype)
+            out[:, rows] = x @ (block * block if squared else block).T
+        if scales is None:
+            return out
+        scales = scales.reshape(-1).astype(self.dtype)
+        return out * (scales * scales if squared else scales)
 
     def rows_at(self, stack: int, weights: int, role: int, ids: Array) -> Array:
         """Rows of a matrix, ids (T) -> (T, K)."""

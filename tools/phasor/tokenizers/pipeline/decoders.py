@@ -50,6 +50,8 @@ class Place(NamedTuple):
     last: bool
 
 
+_PLACES = [Place(first, last) for first in (True, False) for last in (True, False)]
+
 Change = Callable[[str, Place], str]
 
 
@@ -74,9 +76,8 @@ class Chain:
     def of(self, token: str, place: Place) -> bytes:
         for change in self.changes:
             token = change(token, place)
-        data = token.encode()
-        if self.as_letters and all(c in self.alphabet for c in token):
-            data = bytes(self.alphabet[c] for c in token)
+        letters = [self.alphabet.get(c) for c in token] if self.as_letters else [None]
+        data = token.encode() if None in letters else bytes(letters)
         if not self.behind:
             return data
         text = data.decode("latin-1")  # they change ASCII's characters alone
@@ -241,8 +242,7 @@ def _byte_level(chain: Chain, step: dict) -> None:
 
 def _all_letters(chain: Chain) -> bool:
     """Whether any tokens together are letters alone."""
-    places = [Place(first, last) for first in (True, False) for last in (True, False)]
-    texts = (chain.of(token, place).decode() for token in chain.tokens for place in places)
+    texts = (chain.of(token, place).decode() for token in chain.tokens for place in _PLACES)
     return all(c in chain.alphabet for text in texts for c in text)
 
 
@@ -349,10 +349,13 @@ class Decoding:
 
 
 def _said(chain: Chain, token: str) -> Said:
-    inner = {
-        first: chain.of(token, Place(first, False)) for first in (True, False)
-    }
-    ends = {first: chain.of(token, Place(first, True)) for first in (True, False)}
+    if not chain.changes and not chain.behind:  # the same in every place
+        text = chain.of(token, Place(True, True))
+        return Said(text, b" " + text if chain.joins else text)
+    inner, ends = (
+        {first: chain.of(token, Place(first, last)) for first in (True, False)}
+        for last in (False, True)
+    )
     if chain.repeats and not any(inner.values()):
         return Said(b"", b"", nothing=True)
     if chain.joins:
@@ -369,7 +372,7 @@ def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, 
     firsts, out = {}, []
     for id_, token, of in said:
         texts = {}
-        for place in (Place(first, last) for first in (True, False) for last in (True, False)):
+        for place in _PLACES:
             text = token
             for change in chain.changes[: chain.repeats - 1]:
                 text = change(text, place)
@@ -454,8 +457,9 @@ def decoding_of(
         refuse(f"a decoder of more than {most} steps behind what joins the tokens")
     if chain.as_letters:
         found.flags |= LETTERS
+        letters = Chain(as_letters=True, alphabet=alphabet)
         for id_, token, of in said:
-            plain = Chain(as_letters=True, alphabet=alphabet).of(token, Place(False, False))
+            plain = letters.of(token, Place(False, False))
             if of != Said(plain, plain):
                 found.spelled.append((id_, of))
         return found
