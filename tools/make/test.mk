@@ -64,15 +64,18 @@ SEED  ?= 1
 test-long: $(TESTS)
 	LONG_STEPS=$(STEPS) LONG_SEED=$(SEED) $(if $(LEVEL),LONG_LEVEL=$(LEVEL)) $(RUNNER) $(TESTS) --test-case='long run: every result*'
 
-# Many sessions of one model on several threads, the pool and the mapping, under the thread sanitizer. The last command is a run that breaks the rule of
-# one thread for a session: the sanitizer must see the race in the engine.
+# Many sessions of one model on several threads, the pool and the mapping, under the thread sanitizer; then the shared library in Python's threads. The
+# last command of each is a run that breaks the rule of one thread for a session: the sanitizer must see the race in the engine.
 .PHONY: test-threads
 THREADS_BUILD := config=threads LEVELS='scalar $(filter avx2 neon,$(LEVELS_$(ARCH)))' TEST_FILES='pool mapping threads'
-test-threads:
-	@$(MAKE) $(THREADS_BUILD) build/threads/phasor-tests
+THREADS_PYTHON = env LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) TSAN_OPTIONS=halt_on_error=1 .venv/bin/python tests/machines/threads.py build/threads/libphasor.so
+test-threads: .venv/ready
+	@$(MAKE) $(THREADS_BUILD) build/threads/phasor-tests build/threads/libphasor.so
 	build/threads/phasor-tests
 	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor_step -- \
 	  env TSAN_OPTIONS=halt_on_error=1 build/threads/phasor-tests --no-skip --test-case='threads: two threads in one session'
+	$(THREADS_PYTHON)
+	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor_step -- $(THREADS_PYTHON) --race
 
 # The tests under clang's memory sanitizer, which finds reads of bytes that nobody has written: of an arena when its session opens, of the rows in work
 # when a call begins, of pages that were given back. The scalar level, where every value is one that the compiler knows.
