@@ -498,11 +498,22 @@ def test_the_language_model_of_a_model_with_pictures(llama, llava, tmp_path, cap
             {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "new": 1}},
             "text_config.rope_scaling: ",
         ),
+        (
+            "text_config",
+            {"model_type": "granite", "logits_scaling": 3.0},
+            "text_config.logits_scaling: not computed by a class with pictures",
+        ),
     ],
 )
 def test_a_fault_of_a_model_with_pictures(llava, capsys, table, more, what):
     (llava.config[table] if table else llava.config).update(more)
     assert what in llava.refused(capsys)
+
+
+def test_no_adapter_of_a_model_with_pictures(llava, tmp_path, capsys):
+    words = [str(llava.write()), "-o", str(llava.output), "--lora", str(tmp_path)]
+    assert convert.main(words) == 1 and not llava.output.exists()
+    assert "--lora are not built for a model with pictures" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["audio_tower.weight", "language_model.model.more.weight"])

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 import transformers
 from save_newer import draw as draw_weights
+from save_newer import output_of, restore
 from transformers import CONFIG_MAPPING
 from transformers.activations import ACT2FN
 
@@ -232,7 +233,7 @@ def run(model: torch.nn.Module, ids: list[int]) -> np.ndarray:
     )
     with torch.no_grad():
         given = model(torch.tensor([ids]), **more, return_dict=True)
-    return next(iter(given.values()))[0].double().numpy()
+    return output_of(given, type(model).__name__)[0].double().numpy()
 
 
 def refuse_giants(kind: type, built: Any) -> None:
@@ -260,6 +261,7 @@ def make(model: str, config: dict[str, Any], folder: Path, seed: int) -> list[in
     for name, table in tables.items():  # sines, which are nobody's weights
         made.get_parameter(name).data.copy_(table)
     made.save_pretrained(folder)
+    restore(folder, config)
     outputs = {}
     for count in LENGTHS:
         ids = ids_of(made.config, count)

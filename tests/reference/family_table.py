@@ -28,7 +28,10 @@ class Table:
 
     def names(self) -> list[str]:
         """The first column."""
-        return [row.split(" | ")[0][2:] for row in self._written()[1]]
+        return [row.split(" | ")[0][2:] for row in self.rows()]
+
+    def rows(self) -> list[str]:
+        return [row + "\n" for row in self._written()[1]]
 
     def write(self, rows: Iterable[str]) -> None:
         before, _, after = self._written()

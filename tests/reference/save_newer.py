@@ -52,6 +52,19 @@ def draw(model: torch.nn.Module) -> None:
             )
 
 
+def output_of(given: Any, model: str) -> torch.Tensor:
+    """What a class is for: the first that it gives, of SigLIP's text encoder the vector."""
+    return given.pooler_output if model == "SiglipTextModel" else next(iter(given.values()))
+
+
+def restore(folder: Path, config: dict[str, Any]) -> None:
+    """Adds the field of ModernBERT's decoder that transformers 4.57 reads and does not save."""
+    path, name = folder / "config.json", "local_attention"
+    values = json.loads(path.read_text())
+    if name in config and values.setdefault(name, config[name]) == config[name]:
+        path.write_text(json.dumps(values))
+
+
 def make(case: dict[str, Any]) -> torch.nn.Module:
     kind = getattr(transformers, case["model"])
     how: dict[str, Any] = {
@@ -97,7 +110,7 @@ def main(path: Path) -> None:
         with torch.no_grad():
             target = case.get("target")  # of an encoder-decoder
             more = {"decoder_input_ids": torch.tensor([target])} if target else {}
-            given = next(iter(model(torch.tensor([case["ids"]]), **more).values()))
+            given = output_of(model(torch.tensor([case["ids"]]), **more), case["model"])
         np.save(case["folder"] + ".npy", given[0].double().numpy())
         if "greedy" in case:
             Path(case["folder"] + ".json").write_text(json.dumps(greedy(model, case)))

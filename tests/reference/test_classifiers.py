@@ -12,6 +12,7 @@ import test_families_decoders as decoders
 import tokenizers
 import torch
 import transformers
+from save_newer import restore
 
 from conversions import convert_to, refused
 from phasor import convert
@@ -190,6 +191,7 @@ def test_every_decoder(case, tmp_path):
     kind = getattr(transformers, class_of(case))
     net = decoders.randomized(kind, config, len(case.name)).eval()
     net.save_pretrained(tmp_path / "m")
+    restore(tmp_path / "m", config)
     model, sections = read_source(tmp_path / "m")
     convert.convert(model, tmp_path / "m.phasor", F32, sections, None, quiet=True)
     reference, rng = Reference(PhasorFile(tmp_path / "m.phasor")), np.random.default_rng(5)

@@ -26,6 +26,8 @@ import pytest
 import torch
 import transformers
 from family_table import Table
+from safetensors.torch import load_file, save_file
+from save_newer import restore
 
 from conversions import convert_to
 from phasor import convert
@@ -34,7 +36,7 @@ from phasor.format.layout import F32, type_code
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
 from places import PROGRAM
-from texts import ids_text, write_json
+from texts import ids_text, read_json, write_json
 
 TOLERANCE = 2e-6  # of the reference; some scales are rounded to float32 in the file
 PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
@@ -87,6 +89,11 @@ _GPT = {
     "n_positions": LONGEST,
     "bos_token_id": 1,
     "eos_token_id": 2,
+}
+_ETTIN = {
+    **{name: value for name, value in _PLAIN.items() if name != "num_key_value_heads"},
+    **{"cls_token_id": 1, "sep_token_id": 2, "local_attention": 14},
+    **dict.fromkeys(("global_rope_theta", "local_rope_theta"), 700.0),
 }
 _FALCON = {
     "vocab_size": VOCABULARY,
@@ -659,6 +666,19 @@ CASES = [
         },
     ),
     *_PICTURED,
+    Case("ModernBertDecoderForCausalLM", "", _ETTIN),
+    Case(
+        "ModernBertDecoderForCausalLM",
+        "all biases, own output matrix, windows by layer_types",
+        {
+            **_ETTIN,
+            **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), True),
+            "tie_word_embeddings": False,
+            "local_attention": 11,
+            "local_rope_theta": 50.0,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
     Case("OpenAIGPTLMHeadModel", "", _GPT),
     Case("OpenAIGPTLMHeadModel", "SiLU", {**_GPT, "afn": "swish", "n_layer": 2}),
 ]
@@ -726,6 +746,7 @@ class Pair:
         self.case, self.folder, self.path = case, folder, folder / "model.phasor"
         self.model = randomized(getattr(transformers, case.model), case.config, len(case.name))
         self.model.save_pretrained(folder / "source")
+        restore(folder / "source", case.config)
         model, _ = read_source(folder / "source", rope_context=context)
         model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
         convert.convert(model, self.path, F32, {}, None, quiet=True)
@@ -741,7 +762,9 @@ class Pair:
         trace = self.reference.decode(self.ids)
         layers = [h[0].numpy() for h in result.hidden_states[1:]]
         ours = [*trace.residuals]
-        if self.case.model not in NOT_NORMED:
+        if self.case.model.startswith("ModernBert"):  # whose head belongs to the logits
+            ours[-1] = trace.output
+        elif self.case.model not in NOT_NORMED:
             ours[-1] = self.reference.head(trace.output)
         assert len(ours) == len(layers)
         layer = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(ours, layers))
@@ -844,6 +867,40 @@ def test_what_transformers_saves(kind, safe, size, tmp_path):
     loaded = type(model).from_pretrained(
         tmp_path / "source", dtype=torch.float32, attn_implementation="eager"
     )  # with frequencies that were never rounded
+    with float32_is_double(), torch.no_grad():
+        want = loaded.double()(torch.from_numpy(ids)[None]).logits[0].numpy()
+    assert share(Reference(PhasorFile(tmp_path / "m.phasor")).decode(ids).logits, want) < TOLERANCE
+
+
+def test_the_flat_configuration_of_the_first_qwen2_vl(tmp_path):
+    """The language model's fields beside the others, and its names without a beginning."""
+    case = next(c for c in _PICTURED if c.model.startswith("Qwen2VL"))
+    model = randomized(getattr(transformers, case.model), case.config, 5)
+    model.save_pretrained(tmp_path / "nested")
+    values = read_json(tmp_path / "nested/config.json")
+    flat = {**values.pop("text_config"), **values, "transformers_version": "4.45.0"}
+    table = flat["rope_scaling"]
+    flat["rope_scaling"] = {"type": "mrope", "mrope_section": table["mrope_section"]}
+    (tmp_path / "flat").mkdir()
+    write_json(tmp_path / "flat/config.json", flat)
+    save_file(
+        {
+            n.replace("model.visual.", "visual.").replace("model.language_model.", "model."): p
+            for n, p in load_file(tmp_path / "nested/model.safetensors").items()
+        },
+        tmp_path / "flat/model.safetensors",
+        {"format": "pt"},
+    )
+    read, _ = read_source(tmp_path / "flat")
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    ids = np.random.default_rng(7).integers(3, VOCABULARY, 20)
+    loaded, told = type(model).from_pretrained(
+        tmp_path / "flat",
+        dtype=torch.float32,
+        attn_implementation="eager",
+        output_loading_info=True,
+    )
+    assert not told["missing_keys"]
     with float32_is_double(), torch.no_grad():
         want = loaded.double()(torch.from_numpy(ids)[None]).logits[0].numpy()
     assert share(Reference(PhasorFile(tmp_path / "m.phasor")).decode(ids).logits, want) < TOLERANCE

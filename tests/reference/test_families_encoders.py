@@ -25,6 +25,7 @@ import pytest
 import torch
 import transformers
 from family_table import Table
+from save_newer import output_of
 from test_families_decoders import float32_is_double
 
 import nomic_bert
@@ -41,6 +42,8 @@ from texts import ids_text, write_json
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
 VOCABULARY, LONGEST, MASK = 61, 23, 3
+# Of these a text has one row, which their names do not say.
+_ONE_ROW = ("BertForNextSentencePrediction", "CLIPTextModelWithProjection", "SiglipTextModel")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Case:
             if self.modules
             else next(
                 (h for h in ("MaskedLM", "PreTraining", "Sequence", "Token") if h in self.model),
-                "Sequence" if "Sentence" in self.model else "hidden",
+                "Sequence" if self.model in _ONE_ROW else "hidden",
             )
         )
 
@@ -140,6 +143,13 @@ _T5 = {
     "is_encoder_decoder": False,
 }
 _MEAN = {"pooling": "mean_tokens", "normalize": True}
+_ESM = {
+    **{**_BERT, "max_position_embeddings": LONGEST + 2},
+    **{"pad_token_id": 1, "mask_token_id": VOCABULARY - 1},
+}
+_NORM_OF_INPUT = {"emb_layer_norm_before": True, "token_dropout": True}
+_ESM_2 = {**_ESM, "position_embedding_type": "rotary", "token_dropout": True}
+_CLIP = {**_BERT, "eos_token_id": VOCABULARY - 1, "projection_dim": 29}
 
 _OF_BERT = [
     Case("BertForNextSentencePrediction", "", _BERT),
@@ -156,6 +166,17 @@ _OF_BERT = [
     Case("RobertaPreLayerNormModel", "", _ROBERTA),
     Case("RobertaPreLayerNormForMaskedLM", "", {**_ROBERTA, "type_vocab_size": 2}),
     Case("RobertaPreLayerNormForSequenceClassification", "", _ROBERTA),
+    Case("EsmModel", "", _ESM_2),
+    Case("EsmModel", "norms of the embedding, learned positions", {**_ESM, **_NORM_OF_INPUT}),
+    Case("EsmForMaskedLM", "", {**_ESM_2, "token_dropout": False}),
+    Case("EsmForSequenceClassification", "3 labels", {**_ESM_2, "num_labels": 3}),
+    Case("EsmForTokenClassification", "", {**_ESM, "token_dropout": True}),
+    Case("CLIPTextModel", "", _CLIP),
+    Case("CLIPTextModel", "GELU", {**_CLIP, "hidden_act": "gelu", "num_attention_heads": 2}),
+    Case("CLIPTextModelWithProjection", "", _CLIP),
+    Case("CLIPTextModelWithProjection", "the first configurations", {**_CLIP, "eos_token_id": 2}),
+    Case("SiglipTextModel", "", _BERT),
+    Case("SiglipTextModel", "a projection", {**_BERT, "projection_size": 17}),
 ]
 CASES = [
     Case("BertModel", "", _BERT),
@@ -347,6 +368,8 @@ class Torch:
             self.model.encoder.final_layer_norm.register_forward_pre_hook(self._keep)
         if "Megatron" in case.model:
             self.model.base_model.encoder.ln.register_forward_pre_hook(self._keep)
+        if "Esm" in case.model:
+            self.model.base_model.encoder.emb_layer_norm_after.register_forward_pre_hook(self._keep)
         if "ModernBert" in case.model:
             for part in self.model.modules():
                 if type(part).__name__ == "ModernBertRotaryEmbedding":
@@ -457,10 +480,14 @@ class Torch:
     ) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
         """(the residuals after each block, the output) of each row of a padded batch, cut to its
         length."""
+        if "Siglip" in self.case.model and len(lengths) > 1:  # it looks at the last position
+            runs = [self.run(row[None, :n], [n], None) for row, n in zip(ids, lengths)]
+            return [layers for (layers,), _ in runs], [output for _, (output,) in runs]
         mask = torch.tensor([[int(i < n) for i in range(ids.shape[1])] for n in lengths])
         batch = torch.from_numpy(ids)
-        # T5's norms and softmax are float32 in any model
-        double = float32_is_double() if "T5" in self.case.model else contextlib.nullcontext()
+        # T5's norms and softmax are float32 in any model, and CLIP's mask
+        single = "T5" in self.case.model or "CLIP" in self.case.model
+        double = float32_is_double() if single else contextlib.nullcontext()
         with double, torch.no_grad():
             if self.nomic:
                 hidden = self.model(
@@ -472,7 +499,7 @@ class Torch:
                 result = self.model(
                     input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
                 )
-                hidden, out = result.hidden_states, next(iter(result.values()))
+                hidden, out = result.hidden_states, output_of(result, self.case.model)
                 if self.residual is not None:
                     hidden = (*hidden[:-1], self.residual)
         rows = range(len(lengths))
@@ -535,6 +562,9 @@ class Pair:
             ids = rng.integers(MASK, side["vocabulary"], (len(lengths), max(lengths)))
             ids[:, 0] = MASK
             for row, n in enumerate(lengths):
+                if "Projection" in self.case.model:  # the end token is a text's last
+                    ids[row] = np.minimum(ids[row], VOCABULARY - 2)
+                    ids[row, n - 1] = VOCABULARY - 1
                 ids[row, n:] = side.get("pad") or 0
             kinds = (np.arange(max(lengths)) >= max(lengths) // 2).astype(np.int64) * (segments - 1)
             out.append(

@@ -19,7 +19,7 @@ import pytest
 import test_families_decoders as decoders
 import test_families_encoders as encoders
 import transformers
-from save_newer import draw, save_newer
+from save_newer import draw, restore, save_newer
 
 from phasor import convert
 from phasor.format import descriptor as D
@@ -48,9 +48,10 @@ REFUSED = {
 }
 # What the newer version cannot make itself.
 NOT_MADE = {"ModernBertForMaskedLM, all biases, one theta": "local_rope_theta has to be a number"}
-# Models that are others with the newer version: a default of rope_theta that changed, a bias that
-# is one of two.
+# Models that are others with the newer version: a default of rope_theta that changed, a theta that
+# only it reads, a bias that is one of two.
 CHANGED = {
+    "ModernBertDecoderForCausalLM, all biases, own output matrix, windows by layer_types",
     "CohereForCausalLM",
     "CohereForCausalLM, norms of q and k, biases",
     "Olmo3ForCausalLM",
@@ -82,8 +83,14 @@ OF_BOTH = [
     if not c.model.startswith("Nomic")
     and getattr(c, "modules", None) is None
     and c.name not in NOT_MADE
+    and "Projection" not in c.model
 ]
 OF_BOTH += [
+    Case(  # whose end token is the last of the ids
+        "CLIPTextModelWithProjection",
+        "CLIPTextModelWithProjection",
+        {**encoders._CLIP, "eos_token_id": IDS[-1]},
+    ),
     Case(
         "RobertaForMaskedLM, own output matrix",
         "RobertaForMaskedLM",
@@ -306,6 +313,47 @@ OF_NEWER = [
     ),
 ]
 
+_BIDIRECTIONAL = {**encoders._BERT, "rope_parameters": _PLAIN}
+_EURO = {
+    **{**_BIDIRECTIONAL, "pad_token_id": 0, "num_attention_heads": 6},
+    **{"num_key_value_heads": 2, "head_dim": 10},
+}
+OF_NEWER += [
+    Case("GteModel", "GteModel", _BIDIRECTIONAL),
+    Case("GteForMaskedLM, YaRN", "GteForMaskedLM", {**_BIDIRECTIONAL, "rope_parameters": _YARN}),
+    Case("GteForSequenceClassification", "GteForSequenceClassification", _BIDIRECTIONAL),
+    Case(
+        "GteForTokenClassification, no types",
+        "GteForTokenClassification",
+        {**_BIDIRECTIONAL, "type_vocab_size": 0, "hidden_act": "relu"},
+    ),
+    Case("JinaEmbeddingsV3Model", "JinaEmbeddingsV3Model", _BIDIRECTIONAL),
+    Case("JinaEmbeddingsV3ForMaskedLM", "JinaEmbeddingsV3ForMaskedLM", _BIDIRECTIONAL),
+    Case(
+        "JinaEmbeddingsV3ForSequenceClassification",
+        "JinaEmbeddingsV3ForSequenceClassification",
+        {**_BIDIRECTIONAL, "num_labels": 3, "type_vocab_size": 1},
+    ),
+    Case("EuroBertModel", "EuroBertModel", _EURO),
+    Case("EuroBertForMaskedLM", "EuroBertForMaskedLM", {**_EURO, "rope_parameters": _YARN}),
+    Case(
+        "EuroBertForMaskedLM, biases, tied",
+        "EuroBertForMaskedLM",
+        {**_EURO, "mlp_bias": True, "attention_bias": True, "tie_word_embeddings": True},
+    ),
+    Case(
+        "EuroBertForSequenceClassification, first token",
+        "EuroBertForSequenceClassification",
+        {**_EURO, "classifier_pooling": "bos"},
+    ),
+    Case(
+        "EuroBertForSequenceClassification, mean",
+        "EuroBertForSequenceClassification",
+        {**_EURO, "classifier_pooling": "mean"},
+    ),
+    Case("EuroBertForTokenClassification", "EuroBertForTokenClassification", _EURO),
+]
+
 _SMALL = {
     **{"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3},
     **{"intermediate_size": 40, "max_position_embeddings": 48, "pad_token_id": 0},
@@ -399,6 +447,7 @@ def saved(request, tmp_path_factory) -> Saved:
         kind = getattr(transformers, case.model)
         if case.model.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")):
             decoders.randomized(kind, case.config, len(case.name)).save_pretrained(older)
+            restore(older, case.config)
         else:
             encoders.Torch(encoders.Case(case.model, "", case.config), older)
         job(folders.newer, case, case.config, older)

@@ -12,6 +12,7 @@ import numpy as np
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
 from phasor.families.family import Family
+from phasor.families.heads import Head
 from phasor.families.hf_config import Config, same
 from phasor.families.model import BUFFER, Model, Part, shape_of, single
 from phasor.families.positioned import Positioned
@@ -62,6 +63,7 @@ class Decoder(Positioned):
     ) -> None:
         super().__init__(R.DECODER, config, family.names, trunk=family.trunk)
         self.family, self.context, self.crossing = family, context, crossing
+        self.heads: dict[str, Head] = {}  # other than all decoders', by the class's end
         self._join_aliases()
         width = self.size("hidden_size", high=D.MAX_WIDTH)
         heads = self.size("num_attention_heads", high=4096)
@@ -202,11 +204,15 @@ class Decoder(Positioned):
         return self.model(name)
 
     def name(self, part: str, weights: int = 0) -> str:
-        return self.names[part] if part == "output" else super().name(part, weights)
+        return self.names[part] if part in _OUTSIDE else super().name(part, weights)
 
     def parts(self, slot: R.Slot) -> list[Part]:
         if slot.stack == R.OUTPUT:
-            return [self.part(*_OUTPUTS[slot.role], shape_of(slot))]
+            part, bias = _OUTPUTS[slot.role]
+            part = "output_head" if part == "head" and "output_head" in self.names else part
+            if part == "output_norm":
+                return self._norm(part, bias, shape_of(slot))
+            return [self.part(part, bias, shape_of(slot))]
         return super().parts(slot)
 
     def _xielu_numbers(self, layer: int) -> np.ndarray:
@@ -231,4 +237,8 @@ _OUTPUTS = {
     R.OUTPUT_WEIGHT + 1: ("output", True),
     R.HEAD: ("head", False),
     R.HEAD + 1: ("head", True),
+    R.HEAD_NORM: ("output_norm", False),
+    R.HEAD_NORM + 1: ("output_norm", True),
 }
+# What comes behind the stack: names without the beginning of the stack's.
+_OUTSIDE = ("output", "output_head", "output_norm")

@@ -8,7 +8,7 @@ A table names the tensors by part, the weight of each; a bias has the same name 
     qkv | q k v, q_norm k_norm attention_norm attention_after attention_out
     cross_q, cross_kv | cross_k cross_v, cross_norm cross_out
     ffn_in ffn_gate ffn_out ffn_norm ffn_after                     of a block
-    final_norm output output_bias head                             after the last block
+    final_norm output output_bias head output_head output_norm     after the last block
 
 {layer} is a block's number, {stack} the stack that it is in.
 """

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.errors import shown
+from phasor.errors import PhasorError, shown
 from phasor.families import decoders
 from phasor.families.hf_config import NEWER, Config
+from phasor.format import descriptor as D
 from phasor.values import table, words
 
 _TEXT, _TIED = "text_config", "tie_word_embeddings"
@@ -59,6 +60,17 @@ class Part(NamedTuple):
         newer = (Config(Path(), self.values).version or 0) >= NEWER
         if newer and all(name in checkpoint for name in ends) and not checkpoint.same(*ends):
             self.values[_TIED] = False
+
+    def check_logits(self, where: Path, output: Mapping[str, Any]) -> None:
+        """PhasorError for logits of a language model that are more than a product with a matrix:
+        those of these classes are no more."""
+        if output["output"] == D.LOGITS and (output["cap"], output["scale"]) != (0, 1):
+            said = [n for n in self.values if "logit" in n and not n.startswith("attn")]
+            name = ", ".join(said) or "model_type: its cap or factor of logits"
+            raise PhasorError(
+                f"{where}: {self.prefix}{name}: not computed by a class with pictures; set it to"
+                " what does nothing, or convert the language model by itself"
+            )
 
     @property
     def ignore(self) -> dict[str, str]:

@@ -69,6 +69,9 @@ class Stack:
         # Parts whose matrices are stored as (inputs, outputs).
         self.transposed: frozenset[str] = frozenset()
         self.norm_offset = 0.0  # added to the weights of a block's norms
+        # Of what goes into a feed-forward's activation; what comes out of it is divided by it.
+        self.ffn_factor = 1.0
+        self.gate_last = False  # of the fused tensor of a feed-forward: the gate's rows are last
         self.bare_norms: frozenset[str] = frozenset()  # norms without weights
         # Norms of the layer kind that are stored without their bias.
         self.bias_free: frozenset[str] = frozenset()
@@ -204,7 +207,14 @@ class Stack:
         if role == R.FFN_IN and self.names.get("ffn_gate") not in (None, self.names["ffn_in"]):
             rows = (slot.parts[0], *shape[1:])
             return [self.part(p, bias, rows, weights) for p in ("ffn_gate", "ffn_in")]
-        return [self.part(part, bias, shape, weights)]  # of a fused tensor too: gate first
+        found = self.part(part, bias, shape, weights)  # of a fused tensor too: gate first
+        if role == R.FFN_IN and self.gate_last:
+            found = found._replace(rows=np.roll(np.arange(shape[0]), shape[0] // 2))
+        if role == R.FFN_IN and self.ffn_factor != 1:
+            found = found._replace(factor=self.ffn_factor)
+        elif role == R.FFN_OUT and not bias and self.ffn_factor != 1:
+            found = found._replace(factor=1 / self.ffn_factor)
+        return [found]
 
     def _input(self, slot: R.Slot) -> list[Part]:
         if slot.role == R.POSITIONS:

@@ -128,6 +128,7 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
     config = Config(where, part.values, prefix=part.prefix) if part else Config(where, values)
     source = _read(path, config, modules, opened, changes)
     if part:
+        part.check_logits(where, source.model.descriptor["output"])
         source.model.notes.append(part.note)
         source.model.ignore |= part.ignore
     if changes.lora is not None:
@@ -286,7 +287,10 @@ def _read_decoder(
     if vector:
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     else:
-        if "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens
+        name = config.get("architectures")[0]
+        own = next((own for end, own in made.heads.items() if name.endswith(end)), None)
+        head = own._replace(**(modules.head if modules else {})) if own else head
+        if not own and "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens
             head = head._replace(last="classifier")
         made.side["pad"] = _padding(config, made.side["vocabulary"])
     return Directory(embedder.build(made, name, checkpoint, head, causal=causal), folder, family)

@@ -12,7 +12,7 @@ from phasor.errors import Problems, shown
 from phasor.families import heads
 from phasor.families.decoder import Decoder
 from phasor.families.heads import Head
-from phasor.families.model import Model
+from phasor.families.model import Model, Part, shape_of
 from phasor.families.names import bias_name
 from phasor.files import read_json
 from phasor.format import descriptor as D
@@ -22,7 +22,7 @@ from phasor.format.layout import PhasorError
 _STACKS = {R.TARGET: R.SOURCE, R.DECODER: R.ENCODER}
 _MOST_DIGITS = 9  # of an id
 # Of the decoder's own head, which comes before what follows it (OPT's project_out).
-_DENSE = ("head_width", "head_bias", "head_activation")
+_DENSE = ("head_width", "head_bias", "head_activation", "head_norm", "head_norm_eps")
 
 # What positions mean without an order in which keys are seen.
 _BOTH_WAYS = (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES)
@@ -150,7 +150,9 @@ def build(
             "is_causal", "false is built with rotary positions and without windows"
         )
     output = heads.fields(head, made.config, made.stack["width"], made.kind["norm_eps"])
-    if d["output"]["head_width"]:
+    # A head of the stack stays, and one of the logits where they are the output.
+    keeps = d["output"]["head_width"] and ("head" in made.names or bool(values))
+    if keeps:
         if head.dense:
             raise PhasorError(f"{checkpoint.path}: two dense layers, {head.dense} is the second")
         output.update((key, d["output"][key]) for key in _DENSE)
@@ -177,17 +179,21 @@ def build(
     )
     D.check(model.descriptor)
     parts = {_key(key): value for key, value in decoder.parts.items()}
-    last = made.names["output"]
-    unused = heads.unused(head._replace(unused=(last, bias_name(last))), checkpoint, "")
+    ends = ("output",) if keeps else ("output", "output_head", "output_norm")
+    last = [made.names[part] for part in ends if part in made.names]
+    last += [bias_name(name) for name in last]
+    unused = heads.unused(head._replace(unused=tuple(last)), checkpoint, "")
     model.used = {**unused, **model.used}
-    own = {R.key_of(R.OUTPUT, 0, role) for role in (R.HEAD, R.HEAD + 1) if not head.dense}
-    return model.fill(
-        lambda slot: (
-            heads.parts(head, slot, checkpoint)
-            if slot.stack == R.OUTPUT and slot.key not in own
-            else parts[slot.key]
-        )
-    )
+    own = (R.HEAD, R.HEAD + 1, R.HEAD_NORM, R.HEAD_NORM + 1) if keeps else ()
+
+    def found(slot: R.Slot) -> list[Part]:
+        if slot.stack != R.OUTPUT or slot.role in own:
+            return parts[slot.key]
+        if slot.role == R.HEAD_NORM + 1 and "output_norm" in made.bias_free:
+            return [Part(None, shape_of(slot))]
+        return heads.parts(head, slot, checkpoint)
+
+    return model.fill(found)
 
 
 def _key(key: int) -> int:
