@@ -54,7 +54,7 @@ def _clip(e: Encoder) -> None:
         e.ffn_factor = _QUICK
     if e.head.pooling:
         e.head = e.head._replace(dense_width=e.config.whole("projection_dim"))
-        e.notes.append("the vector is that of a text's last token, which must be its only end token")
+        e.notes.append("the vector is that of a text's last token, which is its only end token")
 
 
 CLIP = Family(

@@ -26,7 +26,7 @@ def _dropout(e: Encoder) -> None:
         raise c.error("token_dropout", f'{what}; for vectors set architectures to ["EsmModel"]')
     mask = c.whole("mask_token_id")
     if mask != e.side["vocabulary"] - 1:
-        raise c.error("mask_token_id", f"{mask}, expected the last id (token_dropout leaves it out)")
+        raise c.error("mask_token_id", f"{mask}, expected the last id, for token_dropout drops it")
     rows = e.load(e.name("embedding"), "embedding", (mask + 1, e.stack["width"]))
     e.values[R.key_of(R.SOURCE, 0, R.EMBEDDING)] = rows[:-1]
     e.side["vocabulary"] = mask

@@ -66,7 +66,10 @@ EUROBERT = Family(
         "ForTokenClassification": Head(D.CLASSES, last="classifier", scores=D.SOFTMAX),
     },
     fields={"layer_norm_eps": "rms_norm_eps"},
-    harmless=(*DROPPED, *words("classifier_pooling clf_pooling bos_token eos_token pad_token mask_token")),
+    harmless=(
+        *DROPPED,
+        *words("classifier_pooling clf_pooling bos_token eos_token pad_token mask_token"),
+    ),
     unused=BUFFERS,
     custom_code=True,
 )
