@@ -1,6 +1,8 @@
 """The converter and the float64 reference against PyTorch: three presets, odd sizes, both norm
 places, padding, tied and own output."""
 
+import argparse
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from conversions import convert_to
 from phasor.format.file import PhasorFile
 from phasor.reference import torch_models
 from phasor.reference.forward import Reference
+from phasor.sources.state_dict.presets import FILES
 from presets import Config, make_module, write_checkpoint
 
 CONFIGS = [
@@ -164,3 +167,86 @@ def test_modules_have_no_parameter_at_its_default():
             assert parameter.abs().max() > 0 and not torch.equal(
                 parameter, torch.ones_like(parameter)
             ), name
+
+
+# ---- fairseq: its models as transformers has them, in files as its trainer writes them
+
+FAIRSEQ = {
+    "arch": "transformer_wmt_en_de", "activation_fn": "relu", "layernorm_embedding": False,
+    "encoder_attention_heads": 3, "decoder_attention_heads": 2, "max_source_positions": 40,
+    "max_target_positions": 40, "encoder_normalize_before": False,
+    "decoder_normalize_before": False, "no_decoder_final_norm": False,
+    "encoder_learned_pos": False, "decoder_learned_pos": False, "no_scale_embedding": False,
+    "no_token_positional_embeddings": False, "share_decoder_input_output_embed": False,
+    "share_all_embeddings": False, "adaptive_input": False, "adaptive_softmax_cutoff": None,
+    "cross_self_attention": False, "no_cross_attention": False,
+}  # fmt: skip
+FIRST = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+TIED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
+LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True}
+# The class of transformers, its configuration beside SIZES, and the arguments beside FAIRSEQ.
+SIZES = {
+    "d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 3,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 40, "decoder_ffn_dim": 36, "dropout": 0.0,
+    "max_position_embeddings": 40,
+}  # fmt: skip
+PORTS = {
+    "FSMT": (
+        {"langs": ["en", "de"], "src_vocab_size": 31, "tgt_vocab_size": 29,
+         "activation_function": "relu", "scale_embedding": True, "tie_word_embeddings": False},
+        {},
+    ),
+    "M2M100": ({"vocab_size": 31, "activation_function": "relu"}, {**FIRST, **TIED}),
+    "MBart": (
+        {"vocab_size": 31, "activation_function": "gelu"},
+        {**FIRST, **TIED, **LEARNED, "no_scale_embedding": True, "layernorm_embedding": True,
+         "activation_fn": "gelu"},
+    ),
+}  # fmt: skip
+
+
+def of_fairseq(name: str, folder):
+    """(checkpoint, inputs with outputs) of a drawn model."""
+    transformers = pytest.importorskip("transformers")
+    own, arguments = PORTS[name]
+    model_class = getattr(transformers, f"{name}ForConditionalGeneration")
+    model = model_class(getattr(transformers, f"{name}Config")(**SIZES, **own)).eval()
+    ids, target = torch.randint(4, 29, (3, 9)), torch.randint(4, 29, (3, 7))
+    learned = arguments.get("encoder_learned_pos")
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if learned or "embed_positions" not in key:
+                value = torch.randn_like(parameter) * 0.3
+                parameter.copy_(value + (value.dim() == 1))
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+        logits = model(**given, decoder_input_ids=target).logits
+    tensors = {
+        key.removeprefix("model."): value
+        for key, value in model.state_dict().items()
+        if key.startswith(("model.encoder.", "model.decoder."))
+        and (learned or "embed_positions" not in key)
+    }
+    tensors.setdefault("decoder.output_projection.weight", tensors["decoder.embed_tokens.weight"])
+    for stack in ("encoder", "decoder"):
+        tensors[f"{stack}.version"] = torch.tensor([3.0])
+        if not learned:
+            tensors[f"{stack}.embed_positions._float_tensor"] = torch.zeros(1)
+    kept = argparse.Namespace(**{**FAIRSEQ, **arguments})
+    content = {"args": kept, "model": tensors, "extra_state": {"epoch": 3}}
+    if name != "FSMT":  # as since version 0.10
+        content |= {"args": None, "cfg": {"common": {"seed": 1}, "model": kept}}
+        content["last_optimizer_state"] = {"state": torch.zeros(2)}
+    torch.save(content, folder / "checkpoint_best.pt")
+    np.savez(folder / "e.npz", ids=ids, target=target, logits=logits)
+    return folder / "checkpoint_best.pt", folder / "e.npz"
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_fairseq_by_its_arguments(name, tmp_path):
+    """Nothing is said but the preset; a copy of its file is the same description."""
+    torch.manual_seed(2)
+    path, expect = of_fairseq(name, tmp_path)
+    made = convert_to(path, tmp_path / "a.phasor", "--preset", "fairseq", "--expect", expect)
+    copied = ("--describe", FILES["fairseq"], "--expect", expect)
+    again = convert_to(path, tmp_path / "b.phasor", *copied)
+    assert PhasorFile(made).descriptor == PhasorFile(again).descriptor

@@ -114,6 +114,8 @@ def save_nested(path: Path, content: dict) -> Path:
         if isinstance(value, np.ndarray):
             storages[str(len(storages))] = value.tobytes()
             return tensor(np.ascontiguousarray(value), str(len(storages) - 1))
+        if isinstance(value, bool):
+            return b"\x88" if value else b"\x89"
         if isinstance(value, float):
             return b"G" + struct.pack(">d", value)
         return b"N" if value is None else text(value) if isinstance(value, str) else number(value)

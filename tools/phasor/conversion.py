@@ -79,7 +79,7 @@ def convert(
         raise Problems(lines, "--report FILE")  # which is written by now
     check_growth(model)
     if expect is not None:
-        expected_outputs.put_vectors(expect, model)
+        expected_outputs.put_vectors(expected_outputs.opened(expect), model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
     smoothed = None
@@ -138,7 +138,7 @@ def test_vectors(
     if expect is None:
         inputs = V.choose_inputs(file.descriptor, proof=proof)
         return inputs, V.build(file, inputs, author=V.author_of(proof), step=step)
-    expected = expected_outputs.read(expect, file.descriptor, inside)
+    expected = expected_outputs.read(expected_outputs.opened(expect), file.descriptor, inside)
     inputs, outputs = [one.given for one in expected], [one.output for one in expected]
     section = V.build(file, inputs, outputs, expected_outputs.AUTHOR, step)
     try:

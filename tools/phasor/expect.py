@@ -20,7 +20,7 @@ import numpy as np
 
 from phasor import vectors as V
 from phasor.checkpoints import npz
-from phasor.checkpoints.tensors import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable
 from phasor.families.model import Model
 from phasor.format import descriptor as D
@@ -41,16 +41,35 @@ class Expected(NamedTuple):
     hidden: np.ndarray | None  # (layers + 1, T, D)
 
 
-def put_vectors(path: Path, model: Model) -> None:
+def opened(path: Path, most: int = 0) -> Checkpoint:
+    """The arrays of a file, of its first `most` inputs; 0: of all."""
+    arrays = npz.read(path)
+    rows = [arrays.shape(name) for name in ("ids", "vectors") if name in arrays]
+    count = rows[0][0] if rows and len(rows[0]) == (2 if "ids" in arrays else 3) else 0
+    if not 0 < most < count:
+        return arrays
+    tensors = arrays.tensors.items()
+    return arrays.holding({n: _first(one, n == "hidden", count, most) for n, one in tensors})
+
+
+def _first(stored: Stored, axis: int, count: int, most: int) -> Stored:
+    """The first inputs of an array that has all of them; another one as it is."""
+    shape = stored.shape
+    if len(shape) <= axis or shape[axis] != count:
+        return stored
+    return stored._replace(shape=(*shape[:axis], most, *shape[axis + 1 :]))
+
+
+def put_vectors(arrays: Checkpoint, model: Model) -> None:
     """The vectors of a file become rows of the embedding of a model that reads vectors, in place of
     those that were there for tests."""
     side = model.descriptor.get("source", {})
     if not side.get("vectors"):
         return
     try:
-        vectors = _vectors(npz.read(path), side["vectors"])
+        vectors = _vectors(arrays, side["vectors"])
     except PhasorError as error:
-        raise named(path, error) from error
+        raise named(arrays.path, error) from error
     key, around = R.key_of(R.SOURCE, 0, R.EMBEDDING), _around(side)
     kept = model.values[key][:around]
     rows = np.zeros((vectors.shape[0] * vectors.shape[1], kept.shape[1]), np.float32)
@@ -75,14 +94,13 @@ def _vectors(arrays: Checkpoint, width: int) -> np.ndarray:
     return values
 
 
-def read(path: Path, descriptor: dict, inside: tuple[int, ...] = ()) -> list[Expected]:
+def read(arrays: Checkpoint, descriptor: dict, inside: tuple[int, ...] = ()) -> list[Expected]:
     """The inputs of a file for this model. inside: ids that the model itself puts before them.
     PhasorError names the file and the array."""
-    arrays = npz.read(path)
     try:
         return _expected(arrays, descriptor, inside)
     except PhasorError as error:
-        raise named(path, error) from error
+        raise named(arrays.path, error) from error
 
 
 def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expected]:

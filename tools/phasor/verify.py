@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Callable, NamedTuple, Sequence
 
@@ -26,7 +27,7 @@ import numpy as np
 from phasor import scratch
 from phasor import vectors as V
 from phasor.arguments import Parser
-from phasor.checkpoints.checkpoint import Checkpoint, arguments_of, open_checkpoint
+from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
 from phasor.families import names as N
 from phasor.files import open_regular, read_text
@@ -120,7 +121,7 @@ def torch_module(description: Description, path: Path):
         from phasor.reference import torch_models
     except ImportError as error:
         raise PhasorError(f"PyTorch is needed: {error}") from error
-    checkpoint = open_checkpoint(path, description.key)
+    checkpoint = open_checkpoint(path, description.key, description.beside)
     model = state_dict.read(checkpoint, description)
     problems = model.problems()
     if problems:
@@ -257,7 +258,7 @@ def engines(args: argparse.Namespace) -> tuple:
     """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
     toml = args.describe or args.checkpoint.with_suffix(".toml")
-    description = read_description(toml, lambda: arguments_of(args.checkpoint))
+    description = read_description(toml, partial(open_checkpoint, args.checkpoint))
     module = torch_module(description, args.checkpoint)
     program = None if args.no_phasor else find_phasor(args.phasor)
     return description, file, module, Reference(file), program

@@ -117,6 +117,7 @@ READERS = {
         "sources/state_dict/keys.py",
         "sources/state_dict/model.py",
         "sources/state_dict/outputs.py",
+        "sources/state_dict/presets.py",
         "sources/state_dict/tensors.py",
         "sources/state_dict/vectors.py",
         "families/names.py",

@@ -17,6 +17,7 @@ from source import GOLDEN, Source
 
 from chat_bombs import BOMBS
 from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.sources.state_dict.presets import FILES
 
 Words = tuple[str, ...]
 
@@ -56,6 +57,16 @@ _LINES = (
         '[names]\nencoder.q = { tensor = "x.{layer}", transposed = true, factor = 2, offset = 1 }',
         '[names]\nencoder.attention_norm_bias = "encoder.norm.bias"',
         '[names]\nsource.embedding = "src_embedding.{layer}.{head}"',
+    ),
+    *(
+        '[tensors."*"]\nstack = "encoder"',
+        '[tensors."*.weight"]\nnames.block.q = "{stack}.{layer}"\nrename."" = "{stack}."',
+        '[options]\nheads = { 2 = {}, "*" = { options.norm_eps = {} } }',
+        "[options.layer_norm.standard]\noptions.layer_norm.standard.heads = 2",
+        '[arguments]\nheads = ["norm_eps", 2]\nencoder.width = "dropout"',
+        '[checkpoint]\nkey = "model"\nbeside = ["optim", "opt", "generator"]',
+        '[names.block]\nffn_gate = { tensor = "x.{layer}", half = "second" }',
+        '[names.side]\npositions = { tensor = "{stack}.x", factor = "sqrt_head_width" }',
     ),
     *('tokenizer = "/etc/passwd"', 'tokenizer = "../../words.txt"', 'tokenizer = "none"'),
 )
@@ -125,6 +136,14 @@ def _arrays(preset: str) -> dict[str, np.ndarray]:
     return {name: checkpoint.load(name) for name in checkpoint}
 
 
+@functools.cache
+def _with_options() -> tuple[bytes, str]:
+    """A checkpoint with the options of its training, and the preset's file that reads them."""
+    checkpoint = GOLDEN / "presets" / "opennmt-py-plain.pt"
+    toml = FILES["opennmt-py"]
+    return checkpoint.read_bytes(), toml.read_text(encoding="utf-8")
+
+
 def _hostile_toml(rng: random.Random, toml: str, words: Words) -> bytes:
     lines = toml.strip().split("\n")
     for _ in range(1 + int(rng.expovariate(0.8))):
@@ -157,7 +176,7 @@ def _hostile_toml(rng: random.Random, toml: str, words: Words) -> bytes:
 
 
 def make_description(rng: random.Random, words: Words) -> Source:
-    weights, toml = _golden(rng.choice(_PRESETS))
+    weights, toml = _golden(rng.choice(_PRESETS)) if rng.random() < 0.7 else _with_options()
     how = rng.random()
     data = _hostile_toml(rng, toml, words) if how > 0.03 else toml.encode()
     files = {"m.pt": weights, "m.toml": data, "words.txt": b"<pad>\n<unk>\n<s>\n</s>\na\nb\n"}

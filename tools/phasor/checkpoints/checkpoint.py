@@ -24,19 +24,22 @@ _MAX_REPEATS = 8
 # Of a directory, the first that is there.
 _SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
 # Entries of a training's file that hold what its model was made with.
-_ARGUMENTS = ("model_args", "args", "hyper_parameters", "hparams", "config", "cfg")
+_ARGUMENTS = ("model_args", "args", "hyper_parameters", "hparams", "config", "cfg", "opt")
+_OF_MODEL = "model"  # in one of those: what fairseq keeps of the model, beside other tables
 _MOST_NAMES = 8  # in a line
 _INDEX_FILES = tuple(f"{name}.index.json" for name in _SINGLE_FILES)
 
 
-def open_checkpoint(path: os.PathLike | str, key: str | None = None) -> Checkpoint:
+def open_checkpoint(
+    path: os.PathLike | str, key: str | None = None, beside: tuple[str, ...] = ()
+) -> Checkpoint:
     """Opens a checkpoint of any kind that is known; `key` names the entry that holds the state_dict
-    where it is nested.
+    where it is nested, `beside` further entries, whose tensors are called ENTRY.NAME.
 
     PhasorError names the file and what is wrong with it.
     """
     path = Path(path)
-    found = _open_directory(path, key) if path.is_dir() else _open_file(path, key)
+    found = _open_directory(path, key) if path.is_dir() else _open_file(path, key, beside)
     return factors.multiplied(found)
 
 
@@ -50,17 +53,22 @@ def has_weights(folder: Path) -> bool:
     return any(has_file(folder / name) for name in (*_SINGLE_FILES, *_INDEX_FILES))
 
 
-def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkpoint:
+def _open_file(
+    path: Path, key: str | None = None, beside: tuple[str, ...] = (), index: bool = True
+) -> Checkpoint:
     """A checkpoint that is no directory; with index=False no index of shards either."""
     with _names(path):
         start = read_start(path)
         if not start:
             raise PhasorError("the file is empty: download it again")
         notes: list[str] = []
+        arguments: dict[str, Any] = {}
         if npz.is_npz(path, start):
             return npz.read(path)
         if torch_file.is_torch_file(start):
-            state, notes = _state_dict(torch_file.content(path, start), key)
+            content = torch_file.content(path, start)
+            state, notes = _state_dict(content, key, beside)
+            arguments = _arguments(content)
             tensors = _bounded(state, path)
         elif index and path.name.endswith(_INDEX_FILES):
             tensors = _read_shards(path)
@@ -72,7 +80,7 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
                 or "neither a file of torch.save nor safetensors: give the model's weights or"
                 " directory"
             )
-        return Checkpoint(path, tensors, notes)
+        return Checkpoint(path, tensors, notes, arguments)
 
 
 @contextlib.contextmanager
@@ -94,14 +102,20 @@ def read_content(path: Path) -> Any:
         return torch_file.content(path, start) if torch_file.is_torch_file(start) else None
 
 
-def arguments_of(path: Path) -> dict[str, Any]:
+def _arguments(content: Any) -> dict[str, Any]:
     """What a file of torch.save says of its model beside the tensors, by known entries' names."""
-    content = None if path.is_dir() else read_content(path)
     out: dict[str, Any] = {}
     for key in _ARGUMENTS if isinstance(content, dict) else ():
-        value = content.get(key)
-        for part in value.parts if isinstance(value, Inert) else [value]:
-            out |= part if isinstance(part, dict) else {}
+        found = _settings(content.get(key))
+        out |= {**found, **_settings(found.get(_OF_MODEL))}
+    return out
+
+
+def _settings(value: Any) -> dict[Any, Any]:
+    """A table of arguments, or those of a Namespace."""
+    out: dict[Any, Any] = {}
+    for part in value.parts if isinstance(value, Inert) else [value]:
+        out |= part if isinstance(part, dict) else {}
     return out
 
 
@@ -176,13 +190,17 @@ def _read_shards(index: Path) -> dict[str, Stored]:
 # ---- The content of a file of torch.save
 
 
-def _state_dict(content: Any, key: str | None) -> tuple[dict[str, Stored], list[str]]:
-    """The tensors of the state_dict: `content` itself, its entry `key`, or the usual entry when it
-    is nested in one; and what was passed over."""
-    notes = _objects(content)
+def _state_dict(
+    content: Any, key: str | None, beside: tuple[str, ...]
+) -> tuple[dict[str, Stored], list[str]]:
+    """The tensors of the state_dict: `content` itself, its entry `key` with those `beside` it, or
+    the usual entry when it is nested in one; and what was passed over."""
+    notes, more = _objects(content), {}
     if key is not None:
         if not isinstance(content, dict) or key not in content:
             raise PhasorError(f"there is no entry {key!r} in the file")
+        others = [(entry, content.get(entry)) for entry in beside]
+        more = {f"{e}.{n}": v for e, o in others if isinstance(o, dict) for n, v in o.items()}
         content = content[key]
     elif isinstance(content, dict):
         content, averages = wrappers.weights_of(content)
@@ -193,7 +211,9 @@ def _state_dict(content: Any, key: str | None) -> tuple[dict[str, Stored], list[
         raise PhasorError(f"the file does not hold a state_dict: {SAVE}")
     out: dict[str, Stored] = {}
     seen: set[int] = set()
-    for name, value in content.items():
+    if twice := more.keys() & content.keys():
+        raise PhasorError(f"{printable(min(twice))}: is in two entries of the file")
+    for name, value in {**content, **more}.items():
         if isinstance(value, Inert) and value.is_array(seen):
             what = printable(name) if isinstance(name, str) else shown(name)
             raise PhasorError(

@@ -73,7 +73,7 @@ def multiplied(checkpoint: Checkpoint) -> Checkpoint:
             for name in factors.values():
                 del out[name]
             out[weight] = made
-    return Checkpoint(checkpoint.path, out, checkpoint.notes)
+    return checkpoint.holding(out)
 
 
 def _weight(checkpoint: Checkpoint, weight: str, factors: dict[str, str]) -> Packed | None:

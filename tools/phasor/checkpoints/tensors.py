@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
@@ -138,10 +138,21 @@ def stored(values: np.ndarray) -> Stored:
 
 class Checkpoint:
     """The tensors of one file by name, in the file's order. notes: what of the file was passed
-    over."""
+    over. arguments: what it says of its model beside them."""
 
-    def __init__(self, path: Path, tensors: dict[str, Stored], notes: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        tensors: dict[str, Stored],
+        notes: Iterable[str] = (),
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path, self.tensors, self.notes = path, tensors, list(notes)
+        self.arguments = dict(arguments or {})
+
+    def holding(self, tensors: dict[str, Stored]) -> "Checkpoint":
+        """The same file with these tensors."""
+        return Checkpoint(self.path, tensors, self.notes, self.arguments)
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -203,14 +214,13 @@ class Checkpoint:
             if new in out:
                 raise PhasorError(f"{self.path}: two tensors are called {new} after renaming")
             out[new] = stored
-        return Checkpoint(self.path, out, self.notes)
+        return self.holding(out)
 
     def as_matrices(self) -> "Checkpoint":
         """The same tensors; one of three dimensions of which one is 1 is the matrix that it is: the
         weight of a convolution over one position, (N, K, 1), and learned positions of a batch, (1,
         N, D) or (N, 1, D)."""
-        out = {name: _as_matrix(stored) for name, stored in self.tensors.items()}
-        return Checkpoint(self.path, out, self.notes)
+        return self.holding({name: _as_matrix(stored) for name, stored in self.tensors.items()})
 
 
 def _renamed(name: str, old: str, new: str) -> str | None:

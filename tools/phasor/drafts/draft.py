@@ -83,13 +83,12 @@ def bare(checkpoint: Checkpoint) -> Checkpoint:
     kept = {n: t for n, t in found.tensors.items() if not n.startswith(averages)}
     for name in wrappers.COUNTERS:
         kept.pop(name, None)
-    return Checkpoint(found.path, kept, found.notes)
+    return found.holding(kept)
 
 
-def drafts(checkpoint: Checkpoint, arguments: dict[str, Any]) -> list[Draft]:
+def drafts(checkpoint: Checkpoint) -> list[Draft]:
     """The draft, and behind it another where one stack may be a decoder or an encoder. checkpoint:
-    bare. arguments: what the file says beside its tensors. PhasorError where there are no layers
-    that would be a Transformer's."""
+    bare. PhasorError where there are no layers that would be a Transformer's."""
     if odd := next(filter(_SURROGATE.search, checkpoint), ""):
         raise PhasorError(f"{printable(odd)}: has half of a surrogate pair, which is no character")
     found = stacks(checkpoint)
@@ -104,7 +103,7 @@ def drafts(checkpoint: Checkpoint, arguments: dict[str, Any]) -> list[Draft]:
     ends = ends_of(checkpoint, found)
     side, why = _side(checkpoint, found, ends)
     sides = [side, *(one for one in SIDES if why and one != side)]
-    return [_Drafting(checkpoint, found, ends, arguments, one, why).made() for one in sides]
+    return [_Drafting(checkpoint, found, ends, one, why).made() for one in sides]
 
 
 def _side(checkpoint: Checkpoint, found: list[Stack], ends: Ends) -> tuple[str, str]:
@@ -141,11 +140,10 @@ class _Drafting:
         checkpoint: Checkpoint,
         found: list[Stack],
         ends: Ends,
-        arguments: dict[str, Any],
         side: str,
         why: str,
     ) -> None:
-        self.checkpoint, self.ends, self.arguments = checkpoint, ends, arguments
+        self.checkpoint, self.ends, self.arguments = checkpoint, ends, checkpoint.arguments
         self.draft, self.why_stack = Draft(), why
         self.width = found[-1].layer.width
         ordered = sorted(found, key=lambda stack: stack.layer.crosses)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from phasor.checkpoints.checkpoint import arguments_of, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.drafts.draft import bare, drafts
 from phasor.drafts.text import text_of
 from phasor.drafts.trial import tried
@@ -57,7 +57,7 @@ def explained(path: Path, expect: Path | None) -> tuple[str, str]:
     """(the TOML; what is wrong with it yet, a line, or nothing)."""
     checkpoint = bare(open_checkpoint(path))
     try:
-        made = drafts(checkpoint, arguments_of(path))
+        made = drafts(checkpoint)
     except PhasorError as error:
         raise named(path, error) from error
     if expect is None:

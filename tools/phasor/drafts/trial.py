@@ -64,6 +64,7 @@ def tried(draft: Draft, checkpoint: Checkpoint, path: Path) -> Tried:
 class _Trial:
     def __init__(self, draft: Draft, checkpoint: Checkpoint, path: Path) -> None:
         self.draft, self.checkpoint, self.path = draft, checkpoint, path
+        self.arrays = expect.opened(path, _INPUTS)
         lines = sorted(draft.lines.values(), key=lambda line: line.key in _LAST)
         self.choices = [_Choice(line.key, line.readings) for line in lines if line.others]
         for parts in draft.ordered:
@@ -129,9 +130,9 @@ class _Trial:
         model = state_dict.read(source, parse_description(content, self.path))
         if problems := model.problems():
             raise PhasorError(problems[0])
-        expect.put_vectors(self.path, model)
+        expect.put_vectors(self.arrays, model)
         file = V.ExactWeights(as_stored(model.descriptor), model.weights)
-        expected = expect.read(self.path, model.descriptor, model.inside)[:_INPUTS]
+        expected = expect.read(self.arrays, model.descriptor, model.inside)
         weights = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(file.descriptor))
         ids = sum(len(one.given.source) + len(one.given.target) for one in expected)
         self.work += weights * ids

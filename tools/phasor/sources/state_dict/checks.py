@@ -3,8 +3,6 @@ ignore that drop a bias or a norm of it."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from phasor.errors import PhasorError, printable
 from phasor.families import nearest
 from phasor.families.model import Model
@@ -14,7 +12,6 @@ from phasor.sources.state_dict.keys import Key
 from phasor.sources.state_dict.tensors import PARTS, Tensors
 
 _MOST_NAMES = 4  # in a message
-_LIKE = 0.6  # of a key to one in use
 _SIDES = {"source": "encoder", "target": "decoder"}
 
 
@@ -40,16 +37,14 @@ def _check_keys(tensors: Tensors) -> None:
                 what = f"{row.of} = {asks}" if row.among else f"names.{row.of}"
                 raise PhasorError(
                     f"{d.path}: {where}{'.' * bool(where)}{key}: the model that is described has no"
-                    f" use for it: it speaks of {what}{_nearest(tensors, key, stacks)}"
+                    f" use for it: it speaks of {what}{_meant(tensors, key, stacks)}"
                 )
 
 
-def _nearest(tensors: Tensors, key: str, stacks: list[str]) -> str:
+def _meant(tensors: Tensors, key: str, stacks: list[str]) -> str:
     """The key that may be meant: the same one of self-attention, or the most similar in use."""
     used = {k for k, row in KEYS.items() if not row.of or _any_speaks(tensors, row, stacks)}
-    near = [plain] if (plain := key.removeprefix("cross_")) in used else []
-    near = near or get_close_matches(key, used, 1, _LIKE)
-    return f"; did you mean {near[0]}?" if near else ""
+    return nearest.meant(key.removeprefix("cross_"), used)
 
 
 def _any_speaks(tensors: Tensors, row: Key, stacks: list[str]) -> bool:

@@ -12,32 +12,31 @@ A key that is not known is an error. src/facts/description.toml says what there 
 defaults; [encoder] and [decoder] may have the keys of a stack once more, for that one only, and
 [[encoder.except]] for some of its layers. [source] and [target] have the ids and the tokenizer,
 [generation] what decoding is recommended; [names] maps a part of the model to the name of its
-tensor, `{layer}` standing for the layer's number; [rename] replaces names; [arguments] says under
-which name the file of a training has the value of a key; [checkpoint] has `key` (the entry of a
-nested file) and `ignore` (patterns of tensors that are not part of the model).
+tensor, `{layer}` standing for the layer's number; [rename] replaces names; [checkpoint] has `key`
+(the entry of a nested file), `beside` (further entries) and `ignore` (patterns of tensors that are
+not part of the model). [arguments], [options] and [tensors] are those of presets.py.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from phasor.errors import named, printable, shown
 from phasor.families import nearest
 from phasor.families.names import PRESETS
-from phasor.files import JSON_DEPTH, is_below, read_text
+from phasor.files import is_below, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.sources.state_dict import keys as K
+from phasor.sources.state_dict import presets as P
 from phasor.values import is_number, is_whole, settings
 
 _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
-_MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
 _MOST_TENSORS = 4096  # of a part
 _MOST_EXCEPTIONS = 64
@@ -89,8 +88,9 @@ class Named(NamedTuple):
 
     tensors: tuple[str, ...]
     transposed: bool | None = None  # None: as the stack's matrices
-    factor: float = 1.0
+    factor: float | str = 1.0  # or the name of one that hangs on a width
     offset: float = 0.0
+    half: str = ""  # of its rows: the first or the second
 
 
 @dataclass
@@ -110,6 +110,7 @@ class Description:
     given: dict[str, set[str]] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
     key: str | None = None
+    beside: tuple[str, ...] = ()  # further entries of the file, for tensors called ENTRY.NAME
     ignore: list[str] = field(default_factory=list)
 
     @property
@@ -159,13 +160,6 @@ _ITEMS = {
 }
 
 
-def _table(content: dict, name: str) -> dict:
-    value = content.pop(name, {})
-    if not isinstance(value, dict):
-        raise PhasorError(f"{name}: expected a table")
-    return dict(value)
-
-
 def _unknown(where: str, key: str, known: Any) -> PhasorError:
     near = nearest.meant(key, known) if "." not in key else ""
     near = near or "; docs/reference/description-keys.md has them"
@@ -193,8 +187,9 @@ def _named(name: str, value: Any) -> Named:
 
 _OF_NAME = {
     "transposed": K.Key((bool,)),
-    "factor": K.Key((float,)),
+    "factor": K.Key((float, str), values=dict.fromkeys(("inverse_sqrt_width", "sqrt_head_width"))),
     "offset": K.Key((float,)),
+    "half": K.Key((str,), values={"first": 0, "second": 1}),
 }
 
 
@@ -320,97 +315,29 @@ def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
     return value
 
 
-def read_description(
-    path: os.PathLike | str, arguments: Callable[[], Mapping[str, Any]] = dict
-) -> Description:
-    """Reads and checks a description; PhasorError names the file and the key. arguments: gives
-    what a training kept beside the weights."""
+def read_description(path: os.PathLike | str, opened: P.Opener | None = None) -> Description:
+    """Reads and checks a description; PhasorError names the file and the key. opened: opens the
+    checkpoint, where a preset asks what is in it."""
     path = Path(path)
     text = read_text(path, _MOST_BYTES)
     try:
-        return parse_description(_parse(text), path, arguments)
+        return parse_description(P.parse(text), path, opened)
     except PhasorError as error:
         raise named(path, error) from error
-
-
-def _parse(text: str) -> dict[str, Any]:
-    """The tables of a TOML text. PhasorError for one that is none, or that is nested deeper than
-    any description."""
-    dots = max(line.partition("=")[0].count(".") for line in text.split("\n"))
-    if dots > _MOST_DOTS:  # tomllib takes the square of them
-        raise PhasorError(f"not TOML that is built: a key with {dots} dots")
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PhasorError(f"not TOML: {printable(str(error), 200)}") from error
-    except RecursionError as error:
-        raise PhasorError("not TOML that is built: it is nested too deep") from error
-    except ValueError as error:  # of int() and of datetime
-        raise PhasorError(
-            f"not TOML: a number or a date that cannot be: {printable(str(error))}"
-        ) from error
-    todo = [(content, 0)]
-    while todo:
-        inside, depth = todo.pop()
-        if depth > JSON_DEPTH:
-            raise PhasorError("not TOML that is built: it is nested too deep")
-        todo += [
-            (child, depth + 1)
-            for child in (inside.values() if isinstance(inside, dict) else inside)
-            if isinstance(child, (dict, list))
-        ]
-    return content
 
 
 _TABLES = ("encoder", "decoder", "source", "target", "generation", "names", "rename", "checkpoint")
 
 
-_FOLDER = Path(__file__).resolve().parents[2] / "presets"
-FILES = {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
-
-
-def _with_preset(content: dict) -> tuple[dict, dict[str, Named]]:
-    """The content over that of its preset's file, of which only what is of its stack counts; and
-    the names of that file."""
-    preset = content.get("preset")
-    if not isinstance(preset, str) or preset not in FILES:
-        return content, {}
-    base = _parse(FILES[preset].read_text("utf-8"))
-    stack = content.get("stack", base.get("stack", K.MODEL["stack"].default))
-    others = {"encoder": ("decoder", "target"), "decoder": ("encoder", "source")}
-    absent = others.get(str(stack), ())
-    named = {key: v for key, v in base.pop("names", {}).items() if key not in absent}
-    base = {key: value for key, value in base.items() if key not in absent}
-    return {**_merged(base, content), "preset": base["preset"]}, _names("names", named)
-
-
-def _merged(base: dict, over: dict) -> dict:
-    """Of two trees of tables, the second counting more."""
-    out = {**base, **over}
-    for key in base.keys() & over.keys():
-        if isinstance(base[key], dict) and isinstance(over[key], dict):
-            out[key] = _merged(base[key], over[key])
-    return out
-
-
 def parse_description(
-    content: dict,
-    path: Path = Path("description"),
-    arguments: Callable[[], Mapping[str, Any]] = dict,
+    content: dict, path: Path = Path("description"), opened: P.Opener | None = None
 ) -> Description:
     """The same from a dictionary, as a TOML reader gives it."""
-    said, (content, implied) = content, _with_preset(dict(content))
-    named_so = _texts("arguments", _table(content, "arguments"))
-    kept = arguments() if named_so.keys() - content.keys() else {}
-    for key, name in named_so.items():
-        if key not in KEYS:
-            raise _unknown("arguments.", key, KEYS)
-        if name in kept:
-            content.setdefault(key, kept[name])
-    tables = {name: _table(content, name) for name in _TABLES}
+    said, (content, names) = content, P.with_preset(content, opened)
+    tables = {name: P.table(content, name) for name in _TABLES}
     given = _keys("", content, KEYS)
     model = {key: given.get(key, row.default) for key, row in K.MODEL.items()}
-    for key, known in (("preset", {**PRESETS, **FILES}), ("stack", STACKS)):
+    for key, known in (("preset", {**PRESETS, **P.FILES}), ("stack", STACKS)):
         if model[key] not in known:
             found = "missing" if model[key] is None else shown(model[key])
             raise PhasorError(f"{key}: {found}, expected one of {', '.join(known)}")
@@ -422,7 +349,7 @@ def parse_description(
     if tables["generation"] and out.stack == D.ENCODER:
         raise PhasorError("generation: an encoder generates nothing")
     out.generation = _keys("generation.", tables["generation"], K.GENERATION)
-    out.names, out.implied = _names("names", tables["names"]), implied
+    out.names, out.implied = _names("names", tables["names"]), _names("names", names)
     _read_checkpoint(out, tables["checkpoint"])
     return out
 
@@ -455,15 +382,13 @@ def _read_stacks(out: Description, shared: dict[str, Any], tables: dict[str, dic
 
 
 def _read_checkpoint(out: Description, checkpoint: dict[str, Any]) -> None:
-    out.key, out.ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
-    if checkpoint:
-        raise _unknown("checkpoint.", next(iter(checkpoint)), ("key", "ignore"))
-    if (
-        not (out.key is None or isinstance(out.key, str))
-        or not isinstance(out.ignore, list)
-        or not all(isinstance(p, str) for p in out.ignore)
-    ):
-        raise PhasorError("checkpoint: key is text and ignore a list of patterns")
+    known = ("key", "beside", "ignore")
+    for key in checkpoint.keys() - {*known}:
+        raise _unknown("checkpoint.", key, known)
+    out.key, out.beside = P.entries({"checkpoint": checkpoint})
+    out.ignore = checkpoint.get("ignore", [])
+    if not isinstance(out.ignore, list) or not all(isinstance(p, str) for p in out.ignore):
+        raise PhasorError("checkpoint.ignore: expected a list of patterns")
     if any(c in pattern for pattern in out.ignore for c in "[]"):
         raise PhasorError(
             "checkpoint.ignore: in a pattern * is any text and ? any character; [ and ] are not "

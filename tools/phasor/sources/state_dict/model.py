@@ -313,6 +313,9 @@ class _Reader(Outputs):
         own = f"{part}_bias" if bias and f"{part}_bias" in self.names else part
         said = Named(()) if bias and own == part else self.said(own)
         names = self.bias(part, layer) if bias else self.tensors(part, layer)
+        if half := self.said(part).half:
+            rows = slice(0, shape[0]) if half == "first" else slice(shape[0], 2 * shape[0])
+            shape = (2 * shape[0], *shape[1:])
         turned = not bias and len(shape) == 2 and self.turned(part)
         out = []
         for name in names:
@@ -322,7 +325,7 @@ class _Reader(Outputs):
                 stored = (*shape[1:], there[-1]) if turned else (there[0], *shape[1:])
             flat = len(shape) == 1 and len(there) == 2 and there == (1, shape[0])
             stored = there if flat else stored
-            more = (said.offset, flat, said.factor)
+            more = (said.offset, flat, self.factor(part, said, d))
             out.append(Part(name, stored, rows, turned, False, *more))
         if len(names) > 1 and not (isinstance(rows, slice) and rows == slice(None)):
             raise PhasorError(f"{self.description.path}: names.{part}: expected one tensor here")

@@ -32,7 +32,8 @@ class Positions(Tensors):
         elif position == D.T5_BIAS:
             out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
         elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
-            width = out["rotary_width"] = s["rotary_width"] or head_width
+            width = s["rotary_width"] or self.turned_width(stack) or head_width
+            out["rotary_width"] = width
             if width % 2 or width > head_width:
                 raise PhasorError(
                     f"{stack}: rotary_width {width}, expected an even number of the head's "
@@ -41,6 +42,12 @@ class Positions(Tensors):
             if s["rotary_scaling"]:
                 out["rotary_factor"] = self.scaled(stack, width).factor
         return out
+
+    def turned_width(self, stack: str) -> int:
+        """Two for each frequency that the checkpoint has; 0 where it has none."""
+        part = f"{stack}.inv_freq"
+        found = self.checkpoint.shape(self.name(part)) if self.has(part) else ()
+        return 2 * found[0] if len(found) == 1 else 0
 
     def table_distance(self, stack: str, position: int) -> int:
         """M of a table of relative keys, from its rows."""
@@ -69,6 +76,9 @@ class Positions(Tensors):
             biases = self.of_layers(
                 f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"])
             )
+            said = self.said(f"{stack}.position_bias")
+            factor = kind["head_width"] ** 0.5 if isinstance(said.factor, str) else said.factor
+            biases = [(bias.astype(np.float64) * factor).astype(bias.dtype) for bias in biases]
             most, two_sided = kind["max_distance"], s["two_sided"]
             try:
                 positions.check_t5_size(most, kind["heads"], layers)

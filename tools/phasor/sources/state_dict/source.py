@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from phasor.checkpoints.checkpoint import arguments_of, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, named
 from phasor.families.model import Model
@@ -19,6 +19,7 @@ from phasor.sources.state_dict.description import (
     parse_description,
     read_description,
 )
+from phasor.sources.state_dict.presets import Opener
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
 DESCRIBE = Option(
@@ -39,16 +40,16 @@ def _recognizes(asked: Asked) -> bool:
     return given or has_file(_description(asked))
 
 
-def _described(asked: Asked) -> Description:
+def _described(asked: Asked, opened: Opener) -> Description:
     """The description, or that of a preset alone."""
-    preset, arguments = asked.get(PRESET), partial(arguments_of, asked.path)
+    preset = asked.get(PRESET)
     if preset is None:
-        return read_description(_description(asked), arguments)
+        return read_description(_description(asked), opened)
     if asked.get(DESCRIBE) is not None:
         raise PhasorError("--preset: goes without --describe, whose file may say preset")
     flag = Path(f"--preset {preset}")
     try:
-        return parse_description({"preset": preset}, flag, arguments)
+        return parse_description({"preset": preset}, flag, opened)
     except PhasorError as error:
         raise named(flag, error) from error
 
@@ -56,8 +57,9 @@ def _described(asked: Asked) -> Description:
 def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
     """The model with the tokenizers given, else those of the description. One file for two sides is
     stored once."""
-    description, given = _described(asked), asked.tokenizers
-    model = state_dict.read(open_checkpoint(asked.path, description.key), description)
+    opened = cache(partial(open_checkpoint, asked.path))  # read once
+    description, given = _described(asked, opened), asked.tokenizers
+    model = state_dict.read(opened(description.key, description.beside), description)
     sides = list(description.sides)
     check_count(len(sides), given)
     paths = {

@@ -246,7 +246,23 @@ class Tensors:
             if len(shape) != 2:
                 raise self.misshapen(part, name, f"{len(shape)} dimensions, expected 2")
             sizes.append(shape[axis ^ self.turned(part)])
-        return sizes[0] if axis else sum(sizes)
+        halves = 1 if axis or not self.said(part).half else 2
+        if sum(sizes) % halves:
+            raise self.misshapen(part, self.name(part), f"{sum(sizes)} rows, expected two halves")
+        return sizes[0] if axis else sum(sizes) // halves
+
+    def factor(self, part: str, said: Named, d: dict) -> float:
+        """What the values of a part are multiplied by."""
+        if not isinstance(said.factor, str):
+            return said.factor
+        side = part.partition(".")[0]
+        stack = {"source": "encoder", "target": "decoder"}.get(side, side)
+        if stack not in d:
+            raise PhasorError(f"names.{part}: factor {said.factor}: only of a stack's part")
+        if said.factor == "inverse_sqrt_width":
+            own = d[stack].get("embedding_width", 0) if part.endswith(".positions") else 0
+            return (own or d[stack]["width"]) ** -0.5
+        return d["kinds"][D.layers_of(d[stack])[0][0]]["head_width"] ** 0.5
 
     def layers(self, stack: str) -> int:
         """How many sets of tensors its layers have."""
