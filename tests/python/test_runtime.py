@@ -4,6 +4,8 @@ signals that end as exceptions."""
 from __future__ import annotations
 
 import ctypes
+import json
+import random
 import re
 import subprocess
 import sys
@@ -18,8 +20,11 @@ import phasor
 import random_models as M
 from phasor import Status
 from phasor.errors import PhasorError
+from phasor.format import descriptor as D
+from phasor.format import file as F
 from phasor.runtime import _interface as c
 from phasor.runtime import library
+from phasor.tokenizers.models.word_list import build_wordlist_section
 from places import ROOT, program, run_python, there, told
 
 GOLDEN = ROOT / "tests/golden/models"
@@ -176,6 +181,170 @@ def test_vectors(tmp_path):
             model.encode(texts[5], prompt="a", prompt_name="b")
 
 
+def objects(*words: object, lines: list[str]) -> list[dict]:
+    """What the program says of each line, with --json."""
+    said = run(*words, "--json", stdin="".join(f"{line}\n" for line in lines))
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def shown(score: float) -> float:
+    """As the program's JSON has it, which rounds."""
+    return float(f"{score:.12g}")
+
+
+def drawn(words: str, count: int = 200) -> list[str]:
+    rng, known = random.Random(count), words.split()
+    return [" ".join(rng.choices(known, k=rng.randrange(1, 9))) for _ in range(count)]
+
+
+WORDS = drawn(" ".join(f"word{i}" for i in range(20)))
+
+
+@pytest.fixture(scope="module")
+def inference(tmp_path_factory) -> phasor.Model:
+    path = tmp_path_factory.mktemp("inference") / "m.phasor"
+    labels = "".join(one + D.RECORD_END for one in ("Entailment", "neutral", "other"))
+    M.write_ranker(path, classes=3, labels=labels, scores=D.SOFTMAX)
+    return phasor.load(path, threads=2)
+
+
+@pytest.mark.parametrize(
+    "named,flags",
+    [
+        ({}, []),
+        ({"top_k": 2}, ["--top", 2]),
+        ({"text_pair": WORDS[::-1]}, ["--pair"]),
+        ({"candidate_labels": ["word1", "word2 word5"]}, ["--labels", "word1,word2 word5"]),
+        ({"candidate_labels": ["word3"]}, ["--labels", "word3"]),
+        (
+            {"candidate_labels": ["word1", "word2"], "multi_label": True,
+             "hypothesis_template": "word7 {}"},
+            ["--labels", "word1,word2", "--multi-label", "--template", "word7 {}"],
+        ),
+    ],
+)  # fmt: skip
+def test_classes(inference, named, flags):
+    pairs = "text_pair" in named
+    lines = [f"{a}\t{b}" for a, b in zip(WORDS, WORDS[::-1])] if pairs else WORDS
+    expected = [
+        one["labels"] for one in objects("classify", inference.info.path, *flags, lines=lines)
+    ]
+    found = inference.classify(WORDS, **named)
+    assert [[{"label": x.label, "score": shown(x.score)} for x in one] for one in found] == expected
+    if not pairs:
+        assert inference.classify(WORDS[3], **named) == found[3]
+
+
+def test_classes_of_a_decoder(tmp_path):
+    """Read at the text's last end token, as BART's and T5's classifiers have it."""
+    words = ["<unk>", "<s>", "</s>", *(f"word{i}" for i in range(20))]
+    path = tmp_path / "m.phasor"
+    output = {"output": D.CLASSES, "classes": 3, "scores": D.SOFTMAX}
+    descriptor = M.translator(output=output)
+    descriptor["source"] |= {"vocabulary": 23, "tokenizer": F.SOURCE_TOKENIZER, "end": [2]}
+    descriptor["source"] |= {"suffix": [2], "unknown": 0}
+    extra = {F.SOURCE_TOKENIZER: build_wordlist_section(words, 0, (1, 2))}
+    M.write_random(path, descriptor, extra=extra)
+    expected = [one["labels"] for one in objects("classify", path, lines=WORDS)]
+    found = phasor.load(path).classify(WORDS)
+    assert [[{"label": x.label, "score": shown(x.score)} for x in one] for one in found] == expected
+
+
+def test_ranks(tmp_path):
+    for late in (None, D.HIDDEN_EXPANSION, 0):
+        path, flags = tmp_path / f"{late}.phasor", []
+        if late is None:
+            M.write_ranker(path)
+        else:
+            M.write_late(path, expansion=late)
+            flags = ["--late"]
+        said = objects("rank", path, *flags, "--top", 150, "word1 word2", lines=WORDS)
+        expected = [(one["line"] - 1, one["score"], one["text"]) for one in said]
+        found = phasor.load(path).rank("word1 word2", WORDS, top_k=150)
+        assert [(one.corpus_id, shown(one.score), one.text) for one in found] == expected
+
+
+def test_masks(tmp_path):
+    path = tmp_path / "m.phasor"
+    M.write_ranker(path, output=D.LOGITS, classes=0, pooling=0, scores=0)
+    model = phasor.load(path)
+    lines = [f"{one} word19 word3 word19" for one in WORDS]  # word19: the mask
+    expected = [
+        [[tuple(best.values()) for best in mask["best"]] for mask in one["masks"]]
+        for one in objects("fill", path, lines=lines)
+    ]
+    found = [[[(*x[:2], shown(x.score)) for x in m] for m in one] for one in model.fill(lines)]
+    assert found == expected and all(len(one) >= 2 for one in found)
+    assert len(model.fill(lines[0], top_k=3)[0]) == 3
+    assert "no mask token (word19) in the text" in str(refusal(model.fill, "word3"))
+
+
+def test_log_probabilities(language, translator):
+    lines = [
+        f"the {one}" for one in drawn("the game song of 1 a and his with was played in London by")
+    ]
+    said = objects("score", LANGUAGE, "--lines", lines=lines)
+    expected = [(one["log_probability"], one["perplexity"], one["tokens"]) for one in said]
+    found = language.score(lines, top_logprobs=2)
+    assert [
+        (shown(one.log_probability), shown(one.perplexity), len(one.tokens)) for one in found
+    ] == expected
+    for token in found[0].tokens:
+        best, second = token.top_logprobs
+        assert best[1] >= second[1] and token.logprob <= best[1]
+        assert token.token != best[0] or token.logprob == best[1]
+    long = "The game was played. " * 60
+    said = json.loads(run("score", LANGUAGE, "--json", "--context", 512, long))
+    assert shown(language.score(long).log_probability) == said["log_probability"]
+    target = translator.translate(TEXTS[0])
+    [said] = objects("score", TRANSLATOR, "--target", target, lines=TEXTS[:1])
+    assert (
+        shown(translator.score(TEXTS[0], target=target).log_probability) == said["log_probability"]
+    )
+
+
+@pytest.mark.parametrize(
+    "named,flags", [({}, []), ({"beam": 3, "n_best": 2}, "--beam 3 --n-best 2")]
+)
+def test_alignments(translator, named, flags):
+    words = flags.split() if flags else []
+    said = objects("run", TRANSLATOR, "--align", *words, lines=TEXTS)
+    for found, one in zip(translator.translate(TEXTS, align=True, **named), said, strict=True):
+        outputs = one.get("outputs", [one])
+        for made, expected in zip(found if named else [found], outputs):
+            pairs = expected["alignment"]
+            assert made.text == expected["text"]
+            assert [list(pair) for pair in made.pairs] == pairs["pairs"]
+            assert (list(made.source), list(made.target)) == (pairs["source"], pairs["target"])
+
+
+@pytest.mark.parametrize(
+    "named,flags",
+    [
+        ({"temperature": 0}, "--greedy"),
+        ({"seed": 5}, "--seed 5"),
+        ({"seed": 3, "temperature": 0.7, "stop": "e"}, "--seed 3 --temperature 0.7 --stop e"),
+    ],
+)
+def test_chats(named, flags):
+    path = GOLDEN / "tiny-chat-f32.phasor"
+    model, messages = phasor.load(path), [{"role": "system", "content": "Be kind."}]
+    lines = ["hello", "how is it", "good"]
+    words = ("--system", "Be kind.", "-n", 12, *flags.split())
+    for line, said in zip(lines, objects("chat", path, *words, lines=lines), strict=True):
+        messages.append({"role": "user", "content": line})
+        answer = model.chat(messages, max_new=12, **named)
+        assert (
+            answer
+            == said["text"]
+            == "".join(model.chat(messages, max_new=12, stream=True, **named))
+        )
+        if "seed" in named:
+            break  # the program's next answer goes on with the same random numbers
+        messages.append({"role": "assistant", "content": answer})
+    assert "expected a role and a content" in str(refusal(model.chat, [{"role": "user"}]))
+
+
 @pytest.mark.parametrize("name", ["tiny-lm-f32", "tiny-lm-q8", "tiny-gptj-q4", "tiny-neox-f32"])
 def test_logits_of_steps(name, tmp_path):
     path, ids = GOLDEN / f"{name}.phasor", [5, 9, 17, 4, 11]
@@ -261,7 +430,7 @@ def test_files_that_are_none(tmp_path):
         assert error.status == Status.BAD_FILE and isinstance(error, PhasorError)
 
 
-def test_wrong_arguments(translator, language):
+def test_wrong_arguments(translator, language, inference):
     session = language.session(context=16)
     for call, arguments, named, says in [
         (phasor.load, [TRANSLATOR], {"threads": 0}, "threads=0: expected 1 to 256"),
@@ -275,6 +444,27 @@ def test_wrong_arguments(translator, language):
         (translator.translate, ["我"], {"n_best": 2}, "n_best=2: expected 1 to beam, which is 0"),
         (translator.translate, ["我"], {"max_new": -1}, "max_new=-1"),
         (translator.encode, ["我"], {}, "encode needs a model of kind encoder"),
+        (language.classify, ["a"], {}, "classify needs a model of kind encoder or encoder-decoder"),
+        (translator.classify, ["a"], {}, "classify needs a model with classes"),
+        (translator.rank, ["a", ["b"]], {}, "rank needs a model of kind encoder"),
+        (language.fill, ["a"], {}, "fill needs a model of kind encoder"),
+        (language.chat, [[]], {}, "has no chat template"),
+        (language.score, [""], {}, "text 0: nothing to score"),
+        (language.score, ["a a"], {"target": "b"}, "a decoder has none"),
+        (language.score, ["a a"], {"top_logprobs": -1}, "top_logprobs=-1: expected"),
+        (translator.score, ["a"], {}, "an encoder-decoder needs one"),
+        (translator.score, [["a"]], {"target": ["b", "b"]}, "2 texts, expected 1"),
+        (inference.classify, ["word1"], {"top_k": 0}, "top_k=0: expected a whole number"),
+        (inference.classify, ["word1"], {"text_pair": ["a", "b"]}, "2 texts, expected 1"),
+        (inference.classify, ["word1"], {"candidate_labels": []}, "candidate_labels: 0 of them"),
+        (
+            inference.classify,
+            ["word1"],
+            {"candidate_labels": ["a"], "hypothesis_template": "x"},
+            "expected one {}",
+        ),
+        (inference.rank, ["a", ["b"]], {}, "does not rank"),
+        (inference.fill, ["a"], {}, "is no masked language model"),
         (language.translate, ["a"], {}, "translate needs a model of kind encoder-decoder"),
         (language.stream, ["a"], {"temperature": -1}, "temperature=-1"),
         (language.stream, ["a"], {"temperature": 0, "seed": 1}, "no effect with temperature 0"),
@@ -365,6 +555,7 @@ model = phasor.load(sys.argv[1], threads=2)
 calls = [
     lambda: model.translate(["我有一只猫。"] * 1000000),
     lambda: [model.translate("我有一只猫。") for _ in range(1000000)],
+    lambda: phasor.load(sys.argv[2]).score("The game was played. " * 30000),
 ]
 for call in calls:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -378,6 +569,6 @@ print(model.translate("我有一只猫。"))
 
 def test_an_interrupt_ends_a_call():
     environment = {"PYTHONPATH": str(ROOT / "tools"), "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-c", INTERRUPTED, TRANSLATOR]
+    command = [sys.executable, "-c", INTERRUPTED, TRANSLATOR, LANGUAGE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-    assert (done.stdout, done.stderr) == ("interrupted\ninterrupted\nI have a cat.\n", "")
+    assert (done.stdout, done.stderr) == ("interrupted\n" * 3 + "I have a cat.\n", "")

@@ -7,9 +7,37 @@ first asked for, with numpy and the shared library; the converter is imported by
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from phasor.runtime import Error, Info, Model, Session, Status, Step, load
+    from phasor.runtime import (
+        Aligned,
+        Error,
+        Filled,
+        Info,
+        Label,
+        Model,
+        Ranked,
+        Score,
+        Session,
+        Status,
+        Step,
+        TokenScore,
+        load,
+    )
 
-__all__ = ["Error", "Info", "Model", "Session", "Status", "Step", "load"]
+__all__ = [
+    "Aligned",
+    "Error",
+    "Filled",
+    "Info",
+    "Label",
+    "Model",
+    "Ranked",
+    "Score",
+    "Session",
+    "Status",
+    "Step",
+    "TokenScore",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,22 @@ with phasor.load("zh-en.phasor") as model:
 from phasor.runtime._interface import Status
 from phasor.runtime.library import Error
 from phasor.runtime.model import Model, load
+from phasor.runtime.results import Aligned, Filled, Label, Ranked, Score, TokenScore
 from phasor.runtime.session import Session, Step
 from phasor.runtime.weights import Info
 
-__all__ = ["Error", "Info", "Model", "Session", "Status", "Step", "load"]
+__all__ = [
+    "Aligned",
+    "Error",
+    "Filled",
+    "Info",
+    "Label",
+    "Model",
+    "Ranked",
+    "Score",
+    "Session",
+    "Status",
+    "Step",
+    "TokenScore",
+    "load",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterable
 
 import numpy as np
@@ -14,6 +15,16 @@ from phasor.runtime import _interface as c
 
 _PACKAGE = Path(__file__).resolve().parent
 _ROOT = _PACKAGE.parents[2]
+# Of the header's last part, which the record of the interface does not have. The library that is
+# loaded is of the same release as this package.
+_EXPERIMENTAL: dict[str, tuple[Any, ...]] = {
+    "phasor_request_amx": (ctypes.c_int,),
+    "phasor_skipped": (
+        ctypes.POINTER(ctypes.c_uint32),
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_uint32),
+    ),
+}
 
 
 class Error(PhasorError):
@@ -33,8 +44,8 @@ def place() -> tuple[Path, str]:
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """The library, with its functions declared. Calls release the GIL.
+def library() -> Any:
+    """The library's functions, all of them declared. Calls release the GIL.
 
     Raises Error if the library is missing or older than this package.
     """
@@ -43,13 +54,16 @@ def library() -> ctypes.CDLL:
         raise Error(f"{path}: the shared library is missing. TRY: {how}", c.Status.UNSUPPORTED)
     try:
         loaded = ctypes.CDLL(str(path))
-        for name, (result, *parameters) in c.FUNCTIONS.items():
+        functions = SimpleNamespace()
+        for name, (result, *parameters) in (c.FUNCTIONS | _EXPERIMENTAL).items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = result, parameters
+            setattr(functions, name, function)
     except (OSError, AttributeError) as error:
         why = f"{path}: not the shared library of this package ({error}). TRY: {how}"
         raise Error(why, c.Status.UNSUPPORTED) from None
-    return loaded
+    functions.phasor_request_amx()  # as the program does: the same bits, sooner
+    return functions
 
 
 def new(struct: type[ctypes.Structure], **fields: Any) -> Any:

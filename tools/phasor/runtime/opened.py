@@ -14,6 +14,9 @@ from phasor.runtime.session import Session
 from phasor.runtime.weights import KINDS, Info, Weights
 
 _SIDES = {"source": c.SOURCE, "target": c.TARGET}
+_PIECE = 256  # bytes of a buffer for a token's text, which grows
+_SHORT_TEXT = 4096  # bytes that there is always room for
+Texts = list[str] | tuple[str, ...]
 
 
 class Opened:
@@ -118,29 +121,54 @@ class Opened:
         number = self._side(side, self._weights.input_side)
         return [int(one) for one in self._ids(text, number, add_special_tokens)]
 
-    def _ids(self, text: str, side: int, template: bool = True) -> np.ndarray:
-        weights, given = self._weights, text_bytes(text)
-        limits = weights.limits(1, 1)
-        limits.text_bytes = max(limits.text_bytes, 1 << len(given).bit_length())
-        session = self._kept("text", limits)
-        count = ctypes.c_size_t()
+    def _text_session(self, longest: int) -> Session:
+        """With room for a text of `longest` bytes."""
+        limits = self._weights.limits(1, 1)
+        limits.text_bytes = max(limits.text_bytes, _SHORT_TEXT, 1 << longest.bit_length())
+        return self._kept("text", limits)
 
-        def call() -> np.ndarray:
-            out = np.empty(len(given) + 64, np.uint32)
-            while True:
-                error = new(c.Error)
-                where = (pointer(out), out.size, ctypes.byref(count), given, len(given))
-                status = weights.library.phasor_text_to_ids(
-                    session.handle, side, int(template), *where, ctypes.byref(error)
-                )
-                if status != c.Status.FULL or count.value <= out.size:
-                    check(status, error, weights.path)
-                    return out[: count.value].copy()
-                out = np.empty(count.value, np.uint32)
+    def _ids(self, text: str, side: int, template: bool = True) -> np.ndarray:
+        return self._all_ids([text], side, template)[0]
+
+    def _all_ids(self, texts: Sequence[str], side: int, template: bool = True) -> list[np.ndarray]:
+        given = [text_bytes(text) for text in texts]
+        longest = max(map(len, given), default=0)
+        session, count = self._text_session(longest), ctypes.c_size_t()
+        error, convert = session.error, session.library.phasor_text_to_ids
+        needed, failed = ctypes.byref(count), ctypes.byref(error)
+
+        def call() -> list[np.ndarray]:
+            out, ids = np.empty(longest + 64, np.uint32), []
+            at = pointer(out)
+            for text in given:
+                before = (session.handle, side, int(template))
+                status = convert(*before, at, out.size, needed, text, len(text), failed)
+                if status == c.Status.FULL and count.value > out.size:
+                    out = np.empty(count.value, np.uint32)
+                    at = pointer(out)
+                    status = convert(*before, at, out.size, needed, text, len(text), failed)
+                check(status, error, session.weights.path)
+                ids.append(out[: count.value].copy())
+            return ids
 
         ids = session.use(call)
         self._keep("text", session)
         return ids
+
+    def _stored(self, token: int, side: int) -> bytes:
+        """The text of a token as the tokenizer stores it."""
+        size, weights = ctypes.c_size_t(), self._weights
+        at = weights.library.phasor_piece(weights.model, side, token, ctypes.byref(size))
+        return ctypes.string_at(at, size.value) if at else b""
+
+    def _piece(self, token: int, side: int) -> str:
+        """The same with bytes that are none of a character, or of one that ends a line or a column,
+        as <0x0A>."""
+        text = self._stored(token, side).decode(errors="surrogateescape")
+        return "".join(
+            one if " " <= one != "\x7f" and not "\udc80" <= one <= "\udcff" else _byte(one)
+            for one in text
+        )
 
     def detokenize(self, ids: Sequence[int] | np.ndarray, *, side: str | None = None) -> str:
         """The text of token ids. Control tokens add nothing.
@@ -153,23 +181,34 @@ class Opened:
         return self._text(ids_array(ids), number)
 
     def _text(self, ids: np.ndarray, side: int) -> str:
+        return "".join(self._text_pieces(ids, side))
+
+    def _text_pieces(self, ids: np.ndarray, side: int) -> list[str]:
+        """What each token adds to the text, always whole characters; the last also what is held
+        back until then."""
         weights, state = self._weights, new(c.Text)
-        out, size, parts = ctypes.create_string_buffer(4096), ctypes.c_size_t(), []
+        library, model = weights.library, weights.model
         vocabulary = weights.side(side).vocabulary
         if ids.size and int(ids.max()) >= vocabulary:
             raise Error(f"token id {ids.max()}: the vocabulary has {vocabulary}")
+        out, size = ctypes.create_string_buffer(_PIECE), ctypes.c_size_t()
+        text, bytes_of = ctypes.byref(state), ctypes.byref(size)
 
-        def take(call: Callable[..., int], *arguments: Any) -> bytes:
+        def take(call: Callable[..., int], *token: int) -> bytes:
             nonlocal out
-            given = (weights.model, side, ctypes.byref(state), *arguments)
-            status = call(*given, out, len(out), ctypes.byref(size))
+            status = call(model, side, text, *token, out, len(out), bytes_of)
             if status == c.Status.FULL:
                 out = ctypes.create_string_buffer(size.value)
-                status = call(*given, out, len(out), ctypes.byref(size))
+                status = call(model, side, text, *token, out, len(out), bytes_of)
             check(status, None, weights.path)
             return out.raw[: size.value] if size.value else b""
 
-        for token in ids.tolist():
-            parts.append(take(weights.library.phasor_id_to_text, token))
-        parts.append(take(weights.library.phasor_text_flush))
-        return b"".join(parts).decode(errors="replace")
+        parts = [take(library.phasor_id_to_text, token) for token in ids.tolist()]
+        rest = take(library.phasor_text_flush)
+        if parts:
+            parts[-1] += rest
+        return [part.decode(errors="replace") for part in parts]
+
+
+def _byte(character: str) -> str:
+    return f"<0x{ord(character) & 0xFF:02X}>"

@@ -31,7 +31,8 @@ class Session:
 
     def __init__(self, weights: Weights, limits: Any) -> None:
         self.weights, self.library, self.limits = weights, weights.library, limits
-        need, error = ctypes.c_size_t(), new(c.Error)
+        self.error = error = new(c.Error)  # of the last call
+        need = ctypes.c_size_t()
         status = self.library.phasor_session_size(
             ctypes.byref(need), weights.model, ctypes.byref(limits), ctypes.byref(error)
         )
@@ -82,6 +83,16 @@ class Session:
                 self._watch.stop = stop
             return call()
 
+    def seen(self, see: Any, call: Callable[[], T]) -> T:
+        """What `call` returns, inside `use`, while `see` is called with intermediate values."""
+        callbacks = new(c.Callbacks, see=see, progress=self._watch.progress)
+        self.plain("phasor_session_callbacks", ctypes.byref(callbacks))
+        try:
+            return call()
+        finally:
+            callbacks = self._callbacks if self._watched else None
+            self.plain("phasor_session_callbacks", callbacks and ctypes.byref(callbacks))
+
     def _long(self, call: Callable[[], T]) -> T:
         return interruptible(lambda stop: self.use(call, stop))
 
@@ -92,9 +103,8 @@ class Session:
 
     def run(self, name: str, *arguments: Any) -> None:
         """A function of the library that takes the session first and an error last."""
-        error = new(c.Error)
-        status = getattr(self.library, name)(self.handle, *arguments, ctypes.byref(error))
-        check(status, error, self.weights.path)
+        status = getattr(self.library, name)(self.handle, *arguments, ctypes.byref(self.error))
+        check(status, self.error, self.weights.path)
 
     def plain(self, name: str, *arguments: Any) -> None:
         """The same without an error."""
@@ -120,7 +130,7 @@ class Session:
 
         def call() -> Step:
             self.run("phasor_step", ctypes.byref(item), 1)
-            return Step(self._rows(rows))
+            return Step(self.rows(rows))
 
         return self.use(call) if given.size <= _SHORT else self._long(call)
 
@@ -138,7 +148,7 @@ class Session:
             raise Error(f"sequence {sequence}: the session has {self.limits.sequences}")
         return sequence
 
-    def _rows(self, rows: int) -> np.ndarray:
+    def rows(self, rows: int) -> np.ndarray:
         """Of the last logits, as they are in the arena."""
         width = self.weights.output.width
         if not rows:

@@ -1,0 +1,386 @@
+"""What models write: translations and texts that go on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from queue import SimpleQueue
+from typing import Any, Iterator, Literal, Sequence, overload
+
+import numpy as np
+
+from phasor.runtime import _interface as c
+from phasor.runtime.alignment import Aligner
+from phasor.runtime.library import (
+    Error,
+    callback,
+    new,
+    pointer,
+    text_bytes,
+    texts_list,
+)
+from phasor.runtime.opened import Opened, Texts
+from phasor.runtime.results import Aligned
+from phasor.runtime.session import Session
+from phasor.runtime.threads import Stop, interruptible, side_by_side
+
+_TEXT = callback(c.GenerateOptions, "text")
+_MOST_STOPS, _MOST_STOP_BYTES = 64, 256
+# What both ways to choose tokens take from the file.
+_SHARED = (
+    "max_new repetition_penalty no_repeat_ngram min_new suppressed suppressed_count bad_words"
+    " bad_words_count source source_count source_no_repeat_ngram forced_last"
+).split()
+# Of these, what edits logits, which needs memory.
+_EDITS = (
+    "suppressed_count no_repeat_ngram min_new repetition_penalty bad_words_count"
+    " source_no_repeat_ngram"
+).split()
+
+
+class Generators(Opened):
+    """What a model writes."""
+
+    def _recommended(self) -> Any:
+        """What the file recommends for an encoder-decoder, but draws."""
+        options = new(c.GenerateOptions)
+        if self._weights.stack == c.ENCODER_DECODER:
+            self._weights.library.phasor_generation_defaults(
+                self._weights.model, ctypes.byref(options)
+            )
+            options.temperature = options.top_p = options.min_p = options.typical_p = 0
+            options.top_k = 0
+        return options
+
+    def _room(self, ids: np.ndarray, options: Any, beam: int) -> Any:
+        """Limits for one input, and the outputs that the options make."""
+        weights = self._weights
+        limits = weights.limits()
+        decoder = weights.stack == c.DECODER
+        side, name = (weights.target, "target") if decoder else (weights.source, "source")
+        wanted, most = ids.size + int(decoder), side.max_positions
+        if wanted > getattr(limits, name) and (not most or getattr(limits, name) < most):
+            grown = 1 << (wanted - 1).bit_length()
+            limits = weights.limits(**{name: min(grown, most) if most else grown})
+        if ids.size > (room := getattr(limits, name)):
+            raise Error(f"{weights.path}: {ids.size} tokens, the model has {room}", c.Status.FULL)
+        limits.beams = beam
+        if not beam and (options.temperature > 0 or any(getattr(options, n) for n in _EDITS)):
+            limits.outputs |= c.WANT_SAMPLING
+        limits.logit_rows = 1
+        if not beam and not limits.outputs & c.WANT_SAMPLING:
+            limits.best_rows, limits.logit_rows = 1, 0
+        return limits
+
+    def _begin(self, session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
+        """Encodes a source. What the decoder continues: nothing, or the prompt."""
+        if self._weights.stack == c.DECODER:
+            if not options.reuse:
+                session.plain("phasor_sequence_clear", 0)
+            return ids
+        options.source, options.source_count = pointer(ids), ids.size
+        session.run("phasor_encode", ctypes.byref(session.item(ids)), 1)
+        return ids[:0]
+
+    @overload
+    def translate(
+        self,
+        text: str,
+        *,
+        beam: int = 0,
+        n_best: None = None,
+        max_new: int = 0,
+        align: Literal[False] = False,
+    ) -> str: ...
+    @overload
+    def translate(
+        self,
+        text: str,
+        *,
+        beam: int = 0,
+        n_best: int,
+        max_new: int = 0,
+        align: Literal[False] = False,
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self,
+        text: Texts,
+        *,
+        beam: int = 0,
+        n_best: None = None,
+        max_new: int = 0,
+        align: Literal[False] = False,
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self,
+        text: Texts,
+        *,
+        beam: int = 0,
+        n_best: int,
+        max_new: int = 0,
+        align: Literal[False] = False,
+    ) -> list[list[str]]: ...
+    @overload
+    def translate(
+        self,
+        text: str,
+        *,
+        beam: int = 0,
+        n_best: None = None,
+        max_new: int = 0,
+        align: Literal[True],
+    ) -> Aligned: ...
+    @overload
+    def translate(
+        self, text: str, *, beam: int = 0, n_best: int, max_new: int = 0, align: Literal[True]
+    ) -> list[Aligned]: ...
+    @overload
+    def translate(
+        self,
+        text: Texts,
+        *,
+        beam: int = 0,
+        n_best: None = None,
+        max_new: int = 0,
+        align: Literal[True],
+    ) -> list[Aligned]: ...
+    @overload
+    def translate(
+        self, text: Texts, *, beam: int = 0, n_best: int, max_new: int = 0, align: Literal[True]
+    ) -> list[list[Aligned]]: ...
+    def translate(
+        self,
+        text: str | Texts,
+        *,
+        beam: int = 0,
+        n_best: int | None = None,
+        max_new: int = 0,
+        align: bool = False,
+    ) -> Any:
+        """The output of an encoder-decoder for a text, or a list of outputs for a list of texts.
+
+        beam: beam width. Default: 0, greedy. n_best: the best outputs of the beam, a list for each
+        text, best first. max_new: new tokens at most. Default: 0, as the file recommends, else as
+        many as fit. align: return each output as an Aligned, with the words of source and output
+        that belong to each other, by the attention weights of all heads. The output of a blank text
+        is empty.
+
+        Raises Error if the model is not an encoder-decoder, or a text is too long.
+        """
+        weights = self._needs("translate", c.ENCODER_DECODER)
+        if not 0 <= beam <= 256:
+            raise Error(f"beam={beam}: expected 0 to 256")
+        if n_best is not None and not 1 <= n_best <= beam:
+            raise Error(f"n_best={n_best}: expected 1 to beam, which is {beam}")
+        self._side(None, weights.output_side)
+        texts = texts_list(text)
+        written = [place for place, one in enumerate(texts) if one.strip(" \t")]
+        ids = self._all_ids([texts[place] for place in written], self._side(None, c.SOURCE))
+        options = self._recommended()
+        options.max_new = whole("max_new", max_new) or options.max_new
+
+        def work(stop: Stop) -> list[list[Any]]:
+            def one(ids: np.ndarray) -> list[Any]:
+                return self._translate(ids, options, beam, n_best or 1, align, stop)
+
+            return side_by_side(one, ids, self._threads)
+
+        outputs: list[Any] = [[Aligned("", (), (), ()) if align else ""] for _ in texts]
+        for place, made in zip(written, interruptible(work)):
+            outputs[place] = made
+        chosen = [one if n_best is not None else one[0] for one in outputs]
+        return chosen[0] if isinstance(text, str) else chosen
+
+    def _translate(
+        self, ids: np.ndarray, given: Any, beam: int, n_best: int, align: bool, stop: Stop
+    ) -> list[Any]:
+        options = type(given).from_buffer_copy(given)
+        limits = self._room(ids, options, beam)
+        if align:
+            limits.outputs |= c.WANT_ATTENTION
+        session = self._kept("run", limits)
+
+        def greedy() -> list[np.ndarray]:
+            begin = self._begin(session, ids, options)
+            return [_generate(session, begin, options)]
+
+        def search() -> list[np.ndarray]:
+            begin, result = self._begin(session, ids, options), new(c.BeamResult)
+            beams = new(c.BeamOptions, length_penalty=1)
+            weights = self._weights
+            weights.library.phasor_beam_defaults(weights.model, ctypes.byref(beams))
+            beams.beams = 0
+            for name in _SHARED:
+                setattr(beams, name, getattr(options, name))
+            session.run(
+                "phasor_beam_search", 0, pointer(begin), 0, ctypes.byref(beams),
+                ctypes.byref(result),
+            )  # fmt: skip
+            found = []
+            for index in range(min(n_best, result.count)):
+                one = new(c.Hypothesis)
+                weights.library.phasor_hypothesis_get(session.handle, index, ctypes.byref(one))
+                found.append(np.ctypeslib.as_array(one.ids, (one.count,)).copy())
+            return found
+
+        def call() -> list[Any]:
+            outputs = search() if beam else greedy()
+            texts = [self._text(one, c.TARGET) for one in outputs]
+            if not align:
+                return texts
+            aligner = Aligner(session, self._text_pieces, self._piece)
+            return [aligner.align(ids, one, text) for one, text in zip(outputs, texts)]
+
+        outputs = session.use(call, stop)
+        self._keep("run", session)
+        return outputs
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        max_new: int = 0,
+        temperature: float | None = None,
+        top_k: int = 0,
+        top_p: float = 0.0,
+        seed: int | None = None,
+        stop: str | Texts = (),
+    ) -> Iterator[str]:
+        """The text that continues a prompt, or the output of an encoder-decoder, piece by piece:
+        whole characters, as soon as they are certain.
+
+        temperature: 0 takes the most probable token. Default: 0, or 1 if top_k, top_p or seed is
+        given. seed: the same seed gives the same text. Default: a new one each time. stop: strings
+        that end the text and are not in it. Other defaults: off. Closing the iterator ends the
+        computation.
+
+        Raises Error if the model is an encoder, an option is wrong, or the prompt is too long.
+        """
+        weights = self._needs("stream", c.DECODER, c.ENCODER_DECODER)
+        if weights.output.output != c.OUTPUT_LOGITS:
+            raise Error(f"{weights.path}: stream needs a model that gives logits")
+        self._side(None, weights.output_side)
+        ids = self._ids(prompt, self._side(None, weights.input_side))
+        options = self._recommended()
+        draws(options, temperature, top_k, top_p, seed)
+        options.max_new = whole("max_new", max_new) or options.max_new
+        held = self._stops(texts_list(stop), options)
+        session = self._kept("run", self._room(ids, options, 0))
+        return self._pieces(session, ids, options, held, "run")
+
+    def _stops(
+        self, stops: list[str], options: Any, end: Sequence[int] = (), end_texts: Sequence[str] = ()
+    ) -> list[Any]:
+        """Sets the options. Special tokens are no text: their ids end an output, as those of `end`
+        and the texts of `end_texts` do. Returns what must be kept as long as the options."""
+        weights, side, ends, texts = self._weights, self._weights.output_side, list(end), []
+        if len(stops) > _MOST_STOPS:
+            raise Error(f"{len(stops)} stop strings: expected at most {_MOST_STOPS}")
+        for stop in stops:
+            given = text_bytes(stop)
+            if not 0 < len(given) <= _MOST_STOP_BYTES or b"\0" in given:
+                raise Error(f"a stop string of {len(given)} bytes: expected 1 to"
+                            f" {_MOST_STOP_BYTES}, none of them 0")  # fmt: skip
+            ids = self._ids(stop, side, False).tolist()
+            special = [
+                token
+                for token in ids
+                if weights.library.phasor_piece_flags(weights.model, side, token) & c.PIECE_SPECIAL
+            ]
+            if special and len(ids) > 1:
+                raise Error(f"the stop string {stop!r} has more than a special token")
+            ends += special
+            texts += [] if special else [given + b"\0"]
+        texts += [text_bytes(one) + b"\0" for one in end_texts]
+        buffers = [ctypes.create_string_buffer(one, len(one)) for one in texts]
+        addresses = (ctypes.c_void_p * len(texts))(*map(ctypes.addressof, buffers))
+        ids = np.array(ends, np.uint32)
+        options.stop_count, options.end_count = len(texts), len(ends)
+        options.stop = ctypes.cast(addresses, type(options.stop))
+        options.end = pointer(ids)
+        return [buffers, addresses, ids]
+
+    def _pieces(
+        self, session: Session, ids: np.ndarray, options: Any, held: list[Any], kept: str
+    ) -> Iterator[str]:
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        errors: list[BaseException] = []
+        stop: Stop = [False]
+
+        def on_text(_: Any, text: int, size: int) -> int:
+            try:
+                pieces.put(ctypes.string_at(text, size).decode(errors="replace"))
+                return int(stop[0])
+            except BaseException as error:
+                errors.append(error)
+                return 1
+
+        def call() -> None:
+            options.text = _TEXT(on_text)
+            _generate(session, self._begin(session, ids, options), options)
+
+        def work() -> None:
+            try:
+                session.use(call, stop)
+            except BaseException as error:
+                errors.append(error)
+            pieces.put(None)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (piece := pieces.get()) is not None:
+                yield piece
+        finally:
+            stop[0] = True
+            thread.join()
+            del held
+        if errors:
+            raise errors[0]
+        self._keep(kept, session)
+
+
+def draws(
+    options: Any, temperature: float | None, top_k: int, top_p: float, seed: int | None
+) -> None:
+    """Sets how tokens are drawn. What is not given stays as it is."""
+    asked = bool(top_k or top_p or seed is not None)
+    if temperature is None:
+        if asked and not options.temperature > 0:
+            options.temperature = 1.0
+    elif not temperature > 0 and asked:
+        raise Error("top_k, top_p and seed have no effect with temperature 0")
+    else:
+        options.temperature = _real("temperature", temperature, 1000)
+    options.top_k = whole("top_k", top_k) or options.top_k
+    options.top_p = _real("top_p", top_p, 1) or options.top_p
+    options.seed = (
+        ctypes.c_uint64.from_buffer_copy(os.urandom(8)).value
+        if seed is None
+        else whole("seed", seed, 64)
+    )
+
+
+def whole(name: str, value: int, bits: int = 32) -> int:
+    if not 0 <= value < 1 << bits or value != int(value):
+        raise Error(f"{name}={value}: expected a whole number of 0 to 2^{bits} - 1")
+    return int(value)
+
+
+def _real(name: str, value: float, most: float) -> float:
+    if not 0 <= value <= most:
+        raise Error(f"{name}={value}: expected 0 to {most}")
+    return value
+
+
+def _generate(session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
+    """The new ids."""
+    room, result = session.limits.target, new(c.Generation)
+    capacity = min(options.max_new, room) or room
+    out = np.empty(capacity, np.uint32)
+    prompt, made = (pointer(ids), ids.size), (pointer(out), capacity)
+    session.run("phasor_generate", 0, *prompt, *made, ctypes.byref(options), ctypes.byref(result))
+    return out[: result.count]
