@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ GCC = {"CC": "gcc", "CXX": "g++"}
 
 
 def run(*command, good: bool = True, **kw) -> str:
+    """What a command says; its time beside it, for `pytest -rP`."""
+    start = time.monotonic()
     made = subprocess.run(
         [str(c) for c in command],
         cwd=kw.pop("cwd", ROOT),
@@ -43,6 +46,7 @@ def run(*command, good: bool = True, **kw) -> str:
         check=False,
         **kw,
     )
+    print(f"{time.monotonic() - start:6.1f} s  {' '.join(map(str, command))}")
     assert (made.returncode == 0) == good, f"{command}\n{made.stdout[-4000:]}"
     return made.stdout
 
@@ -249,8 +253,59 @@ WAYS = {
 }
 
 
+INSTALLED = ("find_package", "shared", "pkg_config")
+# A C++ program of one's own, with phasor.hpp.
+OWN = r"""#include <phasor.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <new>
+#include <string>
+
+struct Block {
+  explicit Block(size_t n)
+      : size(n), data(::operator new(n, std::align_val_t(PHASOR_ALIGN))) {}
+  ~Block() { ::operator delete(data, std::align_val_t(PHASOR_ALIGN)); }
+  operator phasor::Bytes() const { return {data, size}; }
+  size_t size;
+  void* data;
+};
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  std::ifstream in(argv[1], std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  const Block whole(bytes.size());
+  bytes.copy(static_cast<char*>(whole.data), bytes.size());
+  const phasor::File file{whole.data, whole.size};
+  const Block memory(*phasor::Model::size(file));
+  const auto model = phasor::Model::open(memory, file);
+  if (!model) return std::puts(model.error().text), 1;
+  const phasor::Limits limits = model->limits(64, 64);
+  const Block arena(*model->session_size(limits));
+  auto session = phasor::Session::open(arena, *model, limits);
+  if (!session) return std::puts(session.error().text), 1;
+  uint32_t ids[64], out[64];
+  const auto count = session->to_ids(PHASOR_SOURCE, std::string(argv[2]), ids, 64);
+  if (!count || !session->encode({ids, *count})) return 1;
+  const auto made = session->generate({}, out, 64);
+  if (!made) return std::puts(made.error().text), 1;
+  phasor_text state = PHASOR_TEXT_INIT;
+  for (uint32_t i = 0; i < made->count; ++i) {
+    char text[256];
+    size_t size = 0;
+    if (phasor_id_to_text(model->handle(), PHASOR_TARGET, &state, out[i], text, sizeof text, &size))
+      return 1;
+    std::fwrite(text, 1, size, stdout);
+  }
+  return std::puts("") < 0;
+}
+"""
+
+
 def consumer(folder: Path, way: str) -> Path:
-    """A project of C alone."""
+    """A project of C alone, and where nothing is compiled but it, of C++ too."""
     folder.mkdir()
     text = f"""cmake_minimum_required(VERSION 3.18)
 project(own C)
@@ -260,6 +315,13 @@ set(LIB phasor::phasor)
 add_executable(translate {ROOT}/examples/c/translate.c)
 target_link_libraries(translate ${{LIB}})
 """
+    if way in INSTALLED:
+        text += f"""enable_language(CXX)
+add_executable(own own.cpp)
+target_compile_features(own PRIVATE cxx_std_17)
+target_link_libraries(own ${{LIB}})
+"""
+        (folder / "own.cpp").write_text(OWN, encoding="utf-8")
     (folder / "CMakeLists.txt").write_text(text, encoding="utf-8")
     return folder
 
@@ -368,6 +430,16 @@ def test_the_shared_library(built):
     assert loaded.phasor_version() >= 0x100
 
 
+def test_what_cmake_installs_is_listed_and_gone_with_the_list(built, tmp_path):
+    prefix = tmp_path / "prefix"
+    run("cmake", "--install", built / "b", "--prefix", prefix)
+    listed = (built / "b/install_manifest.txt").read_text(encoding="utf-8").splitlines()
+    assert {Path(name) for name in listed} == {p for p in prefix.rglob("*") if not p.is_dir()}
+    for name in listed:
+        Path(name).unlink()
+    assert not [p for p in prefix.rglob("*") if not p.is_dir()]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_ways_to_the_library(way, built, tmp_path):
     source, build = consumer(tmp_path / "own", way), tmp_path / "b"
@@ -375,9 +447,10 @@ def test_ways_to_the_library(way, built, tmp_path):
     prefix = built / "prefix"
     pkg = f"-DPKG_CONFIG_ARGN=--with-path={prefix}/lib/pkgconfig"
     configure(build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DPHASOR_CONFIG=scalar", pkg, source=source)
-    if way in ("find_package", "shared", "pkg_config"):
+    if way in INSTALLED:
         run("cmake", "--build", build)
-        translates(build / "translate", libraries=prefix / "lib")
+        for program in ("translate", "own"):
+            translates(build / program, libraries=prefix / "lib")
 
 
 def test_make_install_is_found_and_uninstalled(phasor, tmp_path):
