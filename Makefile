@@ -402,6 +402,7 @@ help:
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
 #: make reproducible    the same bytes of program, library and converted models, built twice in two folders
+#: make wheels          the source distribution and the wheels of a release, each tried, into build/wheels; ONLY=aarch64
 #: make sbom            build/sbom.json: the engine, its one library, the Python packages, the models, as CycloneDX
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine

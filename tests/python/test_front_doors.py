@@ -132,6 +132,7 @@ _SCRATCH = {
     "make/generate.py",
     "make/lock.py",
     "make/mutants.py",
+    "make/wheels.py",
     "phasor/auto_type.py",
     "phasor/smoothing.py",
 }
