@@ -304,6 +304,12 @@ def test_a_damaged_tensor_has_its_name(tmp_path):
         assert f"{tensor['name']}" in line, line
         if tensor["set"] != 0xFFFF:
             assert f"{tensor['name']} of set {tensor['set']}, (key" in line
+        assert line.endswith("; copy or convert it again\n")
+    for part in (data[:-1], data[:100] + b"?" + data[101:]):
+        (tmp_path / "m").write_bytes(part)
+        bad(1, "run", tmp_path / "m", says=["; copy or convert it again"])
+    (tmp_path / "m").write_bytes(data)
+    good("verify", tmp_path / "m")
 
 
 # ---- a line in, a line out

@@ -378,7 +378,7 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
         "",
         "Written by `make bench` (`tools/bench`); one part of it again: `make bench ROWS=decode`. "
         "Same model, same tokens, the engines asked in turns on the same "
-        "machine, a process for each model, of which one is awake at a time; a peer has its best "
+        "machine, a process for each model, one awake at a time; a peer has its best "
         "settings at no more than the row's threads, named below the table; a figure is the "
         "median, a ratio above 1 is in Phasor's favor, spread is the "
         "largest less the smallest as a share of the median, the widest of the line.",

@@ -12,6 +12,14 @@ class PhasorError(Exception):
     expected."""
 
 
+class Damaged(PhasorError):
+    """The parts of a file do not fit each other, as no program writes them."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; {AGAIN}")
+
+
+AGAIN = "download it again, or save it again"
 _MOST_PROBLEMS = 20
 
 

@@ -39,7 +39,9 @@ phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
 }
 
 bool Engine::fail() const {
-  if (file.unchanged()) data_error("%s: %s", path, said().c_str());
+  const bool damaged = error.code == PHASOR_BAD_FILE || error.code == PHASOR_BAD_CHECKSUM;
+  if (file.unchanged())
+    data_error("%s: %s%s", path, said().c_str(), damaged ? "; copy or convert it again" : "");
   return false;
 }
 

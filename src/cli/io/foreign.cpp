@@ -8,7 +8,7 @@ namespace cli {
 namespace {
 
 constexpr const char kConvert[] =
-    "tools/convert.py makes a .phasor file of it (docs/reference/converter.md)";
+    "tools/convert.py makes a .phasor file of it (docs/guide/convert.md)";
 constexpr const char kWhole[] = "give tools/convert.py the directory that it is in";
 constexpr const char kSource[] = "give tools/convert.py the checkpoint that it was made from";
 constexpr size_t kSearched = 4096;  // bytes in which a word is looked for

@@ -16,7 +16,7 @@ from phasor import mistaken
 from phasor.checkpoints import factors, npz, safetensors, torch_file, wrappers
 from phasor.checkpoints.pickles import SAVE, Inert, walk
 from phasor.checkpoints.tensors import Checkpoint, Stored
-from phasor.errors import PhasorError, named, printable, shown
+from phasor.errors import Damaged, PhasorError, named, printable, shown
 from phasor.files import cannot_read, has_file, instead_of, read_json, read_start
 
 # All tensors together by the size of the file: what is tied is there several times.
@@ -174,14 +174,14 @@ def _read_shards(index: Path) -> dict[str, Stored]:
         found = (index.parent / shard).stat()
         other = seen.setdefault((found.st_dev, found.st_ino), shard)
         if other != shard:
-            raise PhasorError(f"{index}: {printable(shard)} and {printable(other)} are one file")
+            raise Damaged(f"{index}: {printable(shard)} and {printable(other)} are one file")
     for name, shard in places.items():
         if name not in shards[shard]:
-            raise PhasorError(f"{index}: {printable(name)} is not in {shard}")
+            raise Damaged(f"{index}: {printable(name)} is not in {shard}")
     for shard, checkpoint in shards.items():
         for name in checkpoint:
             if places.get(name) != shard:
-                raise PhasorError(
+                raise Damaged(
                     f"{index}: {shard} has {printable(name)}, which the index does not place there"
                 )
     return {name: shards[shard].tensors[name] for name, shard in places.items()}

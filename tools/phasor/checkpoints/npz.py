@@ -17,7 +17,7 @@ from phasor.checkpoints.tensors import (
     contiguous,
 )
 from phasor.checkpoints.torch_file import place_of, zip_records
-from phasor.errors import PhasorError, named, printable
+from phasor.errors import Damaged, PhasorError, named, printable
 from phasor.files import map_bytes
 
 _HEAD = re.compile(
@@ -36,13 +36,13 @@ def array(data: np.ndarray) -> Stored:
     begin = 10 + int.from_bytes(start[8:10], "little")
     head = _HEAD.fullmatch(data[10:begin].tobytes())
     if head is None:
-        raise PhasorError("cannot be read as a NumPy array: its head is not one")
+        raise Damaged("cannot be read as a NumPy array: its head is not one")
     kind = head[1].decode().replace("|", "")
     shape = tuple(int(part) for part in head[3].decode().replace(" ", "").split(",") if part)
     if kind not in SAFETENSORS.values():
         raise PhasorError(f"has elements of type {kind}, expected numbers of up to 64 bits")
     if data.size - begin != check_view(kind, shape):
-        raise PhasorError(f"has {data.size - begin:,} bytes, shape {shape} of {kind} has others")
+        raise Damaged(f"has {data.size - begin:,} bytes, shape {shape} of {kind} has others")
     strides = contiguous(shape[::-1])[::-1] if head[2] == b"True" else contiguous(shape)
     # From its storage's beginning, whatever the head's length is.
     return Stored(data[begin:], kind, shape, strides, 0)
@@ -66,7 +66,7 @@ def read(path: Path) -> Checkpoint:
         for info in infos:
             name = info.filename.removesuffix(".npy")
             if name in tensors:
-                raise PhasorError(f"{printable(info.filename)}: is there twice")
+                raise Damaged(f"{printable(info.filename)}: is there twice")
             begin, end = place_of(whole, info)
             places.append((begin, end, name))
             try:

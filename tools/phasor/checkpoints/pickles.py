@@ -28,7 +28,7 @@ from phasor.checkpoints.tensors import (
     contiguous,
     item_bytes,
 )
-from phasor.errors import PhasorError, printable
+from phasor.errors import Damaged, PhasorError, printable
 
 # What a pickle may say: plain values and containers, globals (each checked by its name), calls and
 # instances of those, references to storages. Not: the oldest form of instances, the registry of
@@ -163,7 +163,7 @@ def _ordered(items: Any = ()) -> _StateDict:
     if type(items) not in (list, tuple) or any(
         type(pair) not in (list, tuple) or len(pair) != 2 for pair in items
     ):
-        raise PhasorError("the pickle describes a table that cannot be")
+        raise Damaged("the pickle describes a table that cannot be")
     _check_keys(key for key, _ in items)
     return _StateDict(map(tuple, items))
 
@@ -176,16 +176,16 @@ def _rebuild_tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any
         or type(strides) is not tuple
         or len(shape) != len(strides)
     ):
-        raise PhasorError("the pickle describes a tensor that cannot be")
+        raise Damaged("the pickle describes a tensor that cannot be")
     try:
         size = check_view(storage.dtype, shape, (offset, *strides))
     except PhasorError as error:
-        raise PhasorError(f"the pickle describes a tensor that cannot be: it {error}") from error
+        raise Damaged(f"the pickle describes a tensor that cannot be: it {error}") from error
     if size == 0:  # its place does not matter
         return Stored(storage.data, storage.dtype, shape, contiguous(shape), 0)
     tensor = Stored(storage.data, storage.dtype, shape, strides, offset)
     if (tensor.last + 1) * item_bytes(storage.dtype) > storage.data.size:
-        raise PhasorError("a tensor reaches beyond its storage")
+        raise Damaged("a tensor reaches beyond its storage")
     return tensor
 
 
@@ -197,14 +197,14 @@ def _rebuild_typed(
     if type(kind) is Inert:
         raise PhasorError(f"the pickle asks for {kind}, a type of elements that is not built")
     if not isinstance(kind, _Type) or not isinstance(storage, Storage):
-        raise PhasorError("the pickle describes a tensor that cannot be")
+        raise Damaged("the pickle describes a tensor that cannot be")
     return _rebuild_tensor(Storage(storage.data, kind.dtype), offset, shape, strides)
 
 
 def _size(shape: Any) -> tuple:
     """torch.Size."""
     if type(shape) not in (list, tuple) or len(shape) > MAX_DIMENSIONS:
-        raise PhasorError("the pickle describes a shape that cannot be")
+        raise Damaged("the pickle describes a shape that cannot be")
     return tuple(shape)
 
 
@@ -212,7 +212,7 @@ def _parameter(tensor: Any = None, *_: Any) -> Any:
     """torch._utils._rebuild_parameter, and _with_state: with attributes, which say nothing of the
     values."""
     if not isinstance(tensor, (Stored, Inert)):
-        raise PhasorError("the pickle describes a parameter that is no tensor")
+        raise Damaged("the pickle describes a parameter that is no tensor")
     return tensor
 
 
@@ -283,13 +283,13 @@ class _Unpickler(pickle._Unpickler):
             or not 0 <= pid[4] < MAX_NUMBER
             or any(part is not None for part in pid[5:])
         ):
-            raise PhasorError("the pickle has a reference that is not a storage")
+            raise Damaged("the pickle has a reference that is not a storage")
         return self._storage(pid[1], pid[2], pid[4])
 
 
 def no_storage(kind: str, name: str, count: int) -> Storage:
     """Where a pickle can have none."""
-    raise PhasorError("a storage where there is none")
+    raise Damaged("a storage where there is none")
 
 
 def _refuse(opcode: str) -> Callable[[_Unpickler], None]:
@@ -410,4 +410,4 @@ def unpickle(file: BinaryIO, storage: Storages, what: str) -> Any:
             if "integer string" in str(error)
             else printable(f"{type(error).__name__}: {error}")
         )
-        raise PhasorError(f"{what} is damaged: {detail}") from error
+        raise Damaged(f"{what} is damaged: {detail}") from error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phasor.checkpoints.tensors import SAFETENSORS, Stored, check_apart, check_view, contiguous
-from phasor.errors import PhasorError, printable, shown
+from phasor.errors import Damaged, PhasorError, printable, shown
 from phasor.files import map_bytes, parse_object
 
 MAX_HEADER = 100_000_000  # bytes, the format's own
@@ -20,7 +20,7 @@ def read(path: Path) -> dict[str, Stored]:
     data = map_bytes(path)
     size = struct.unpack("<Q", data[:8].tobytes())[0]
     if size > data.size - 8:
-        raise PhasorError(
+        raise Damaged(
             f"safetensors: the header is said to have {size} bytes, the file has {data.size}"
         )
     if size > MAX_HEADER:
@@ -72,15 +72,14 @@ def _safetensor(name: str, entry: Any, body: np.ndarray) -> Stored:
     try:
         size = check_view(SAFETENSORS[kind], tuple(shape), place)
     except PhasorError as error:
-        raise PhasorError(f"{where} the entry is not sound: it {error}") from error
+        raise Damaged(f"{where} the entry is not sound: it {error}") from error
     begin, end = place
     if begin <= body.size < end:
-        raise PhasorError(
-            f"{where} ends at byte {end}, and the file has {body.size} of them: it is cut off;"
-            " download it again"
+        raise Damaged(
+            f"{where} ends at byte {end}, and the file has {body.size} of them: it is cut off"
         )
     if not begin <= end <= body.size or end - begin != size:
-        raise PhasorError(
+        raise Damaged(
             f"{where} bytes {begin} to {end} do not fit its shape {tuple(shape)} or the file"
         )
     return Stored(body[begin:end], SAFETENSORS[kind], tuple(shape), contiguous(tuple(shape)), 0)

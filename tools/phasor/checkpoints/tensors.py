@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
-from phasor.errors import PhasorError, printable
+from phasor.errors import Damaged, PhasorError, printable
 from phasor.values import words
 
 # Types of elements: numpy's name, PyTorch's storage and type, safetensors' name. numpy has no bf16
@@ -282,7 +282,7 @@ def check_apart(places: Iterable[tuple[int, int, str]], where: str = "") -> None
     reached, last = 0, ""
     for begin, end, name in sorted(places):
         if begin < min(reached, end):
-            raise PhasorError(
+            raise Damaged(
                 f"{where}{printable(name)}: begins at {begin}, in {printable(last)}, which ends at "
                 f"{reached}"
             )

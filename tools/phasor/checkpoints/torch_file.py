@@ -14,7 +14,7 @@ import numpy as np
 
 from phasor.checkpoints.pickles import Storage, Storages, no_storage, unpickle, walk
 from phasor.checkpoints.tensors import STORAGES, Stored, check_apart, item_bytes
-from phasor.errors import PhasorError, printable, shown
+from phasor.errors import Damaged, PhasorError, printable, shown
 from phasor.files import map_bytes, open_regular
 
 _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
@@ -49,7 +49,7 @@ def zip_records(path: Path) -> list[zipfile.ZipInfo]:
         ValueError,
         OverflowError,
     ) as error:
-        raise PhasorError(f"the zip file is damaged: {printable(str(error))}") from error
+        raise Damaged(f"the zip file is damaged: {printable(str(error))}") from error
 
 
 def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
@@ -68,7 +68,7 @@ def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
             continue
         name = info.filename[len(folder) :]
         if name in records:
-            raise PhasorError(f"{printable(info.filename)}: is there twice")
+            raise Damaged(f"{printable(info.filename)}: is there twice")
         records[name] = info
     if "constants.pkl" in records or any(name.startswith("code/") for name in records):
         raise PhasorError("a TorchScript archive (a program, not weights); save its state_dict")
@@ -84,7 +84,7 @@ class _BoundedReads(io.BufferedReader):
     def read(self, size: int | None = -1) -> bytes:
         wanted = _MAX_DIRECTORY + 1 if size is None or size < 0 else size
         if size is not None and size > _MAX_DIRECTORY:
-            raise PhasorError(
+            raise Damaged(
                 f"the zip file's directory is said to have {size} bytes, more than any file of "
                 "torch.save has"
             )
@@ -95,19 +95,19 @@ def place_of(whole: np.ndarray, info: zipfile.ZipInfo) -> tuple[int, int]:
     """Where the bytes of a record begin and end."""
     name = printable(info.filename)
     if info.compress_type != zipfile.ZIP_STORED:
-        raise PhasorError(f"{name}: a compressed record is not built yet")
+        raise PhasorError(f"{name}: a compressed record is not built: save it without compression")
     if info.flag_bits & 1:
-        raise PhasorError(f"{name}: an encrypted record is not built")
+        raise PhasorError(f"{name}: an encrypted record is not built: save it without a password")
     header = (
         whole[info.header_offset : info.header_offset + 30].tobytes()
         if 0 <= info.header_offset < whole.size
         else b""
     )
     if len(header) != 30 or header[:4] != b"PK\x03\x04":
-        raise PhasorError(f"{name}: the zip file is damaged")
+        raise Damaged(f"{name}: the zip file is damaged")
     start = info.header_offset + 30 + sum(struct.unpack_from("<HH", header, 26))
     if start + info.file_size > whole.size:
-        raise PhasorError(f"{name}: the file is cut off")
+        raise Damaged(f"{name}: the file is cut off")
     return start, start + info.file_size
 
 
@@ -126,7 +126,9 @@ def _zip_content(path: Path) -> Any:
 
     order = record("byteorder")[:16].tobytes() if "byteorder" in places else b"little"
     if order == b"big":
-        raise PhasorError("a file with big-endian storages is not built yet")
+        raise PhasorError(
+            "a file with big-endian storages is not built yet: save it on a little-endian machine"
+        )
     if order != b"little":
         raise PhasorError(f"byteorder says {shown(order.decode('latin-1'))}, expected little")
     dtypes: dict[str, str] = {}
@@ -134,12 +136,12 @@ def _zip_content(path: Path) -> Any:
     def storage(kind: str, key: str, count: int) -> Storage:
         name = f"data/{key}"
         if name not in places:
-            raise PhasorError(f"the storage {printable(name)} is missing")
+            raise Damaged(f"the storage {printable(name)} is missing")
         data, dtype = record(name), STORAGES[kind]
         if dtypes.setdefault(key, dtype) != dtype:  # torch would take the first one for both
-            raise PhasorError(f"the storage {printable(key)} has two types")
+            raise Damaged(f"the storage {printable(key)} has two types")
         if count * item_bytes(dtype) != data.size:
-            raise PhasorError(
+            raise Damaged(
                 f"the storage {printable(name)} has {data.size} bytes, not {count} elements"
             )
         return Storage(data, dtype)
@@ -169,7 +171,7 @@ class _Legacy:
             dtype = STORAGES[kind]
             size = count * item_bytes(dtype)
             if not 0 <= size <= limit:
-                raise PhasorError(
+                raise Damaged(
                     f"the storage {printable(name)} is said to have {count} elements, more than "
                     "the file"
                 )
@@ -178,7 +180,7 @@ class _Legacy:
                 self.storages.setdefault(name, out)[1:] != out[1:]
                 or self.storages[name].data.size != size
             ):
-                raise PhasorError(f"the storage {printable(name)} has two sizes or two types")
+                raise Damaged(f"the storage {printable(name)} has two sizes or two types")
             return out
 
         return storage
@@ -190,7 +192,7 @@ class _Legacy:
             or not all(isinstance(k, str) for k in keys)
             or sorted(keys) != sorted(self.storages)
         ):
-            raise PhasorError(
+            raise Damaged(
                 "the storages' keys are not those of the tensors: the file is damaged"
             )
         for key in keys:
@@ -201,16 +203,16 @@ class _Legacy:
                 and int.from_bytes(counted, "little") * item_bytes(self.storages[key].dtype)
                 != data.size
             ):
-                raise PhasorError(
+                raise Damaged(
                     f"the storage {printable(key)} has another size than its tensors say: the file "
                     "is damaged"
                 )
             if at + 8 + data.size > whole.size:
-                raise PhasorError(f"the storage {printable(key)} is cut off")
+                raise Damaged(f"the storage {printable(key)} is cut off")
             self.lies[key] = whole[at + 8 : at + 8 + data.size]
             at += 8 + data.size
         if at != whole.size:
-            raise PhasorError(
+            raise Damaged(
                 f"{whole.size - at} bytes follow the last storage: the file is damaged"
             )
 
@@ -243,7 +245,9 @@ def _legacy_content(path: Path) -> Any:
         protocol = unpickle(file, no_storage, "the protocol")
         machine = unpickle(file, no_storage, "the description of the writer's machine")
         if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL:
-            raise PhasorError(f"PyTorch's old format, but not of protocol {_LEGACY_PROTOCOL}")
+            raise PhasorError(
+                f"PyTorch's old format, but not of protocol {_LEGACY_PROTOCOL}: save it again"
+            )
         if (
             not isinstance(machine, dict)
             or machine.get("protocol_version") != _LEGACY_PROTOCOL

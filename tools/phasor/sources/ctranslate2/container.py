@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phasor.checkpoints.tensors import Shape, Stored, check_view, contiguous
-from phasor.errors import PhasorError, named, printable
+from phasor.errors import Damaged, PhasorError, named, printable
 from phasor.files import has_file, map_bytes, open_regular
 
 VERSIONS = range(2, 7)
@@ -54,7 +54,7 @@ class _Reader:
 
     def take(self, size: int, what: str) -> np.ndarray:
         if size > self.data.size - self.at:
-            raise PhasorError(f"{what}: the file ends in it: it is cut off; download it again")
+            raise Damaged(f"{what}: the file ends in it: it is cut off")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -73,7 +73,7 @@ class _Reader:
             raise PhasorError(f"{what}: a name of {size} bytes, expected 1 to {_LONGEST}")
         raw = self.take(size, what).tobytes()
         if raw[-1] != 0 or not (name := raw[:-1].decode("ascii", "replace")).isprintable():
-            raise PhasorError(f"{what}: is no name: {printable(raw[:40].decode('latin-1'))}")
+            raise Damaged(f"{what}: is no name: {printable(raw[:40].decode('latin-1'))}")
         return name
 
 
@@ -100,7 +100,7 @@ def _variable(reader: _Reader, name: str, version: int) -> Stored:
     except PhasorError as error:
         raise PhasorError(f"{name}: {error}") from error
     if size != wanted:
-        raise PhasorError(f"{name}: has {size} bytes, shape {shape} of {dtype} has {wanted}")
+        raise Damaged(f"{name}: has {size} bytes, shape {shape} of {dtype} has {wanted}")
     return Stored(reader.take(size, name), dtype, shape, contiguous(shape), 0)
 
 
@@ -126,7 +126,7 @@ def _read(reader: _Reader) -> Variables:
     for i in range(reader.count("variables")):
         name = reader.text(f"the name of variable {i}")
         if name in tensors:
-            raise PhasorError(f"{name}: is there twice")
+            raise Damaged(f"{name}: is there twice")
         tensors[name] = _variable(reader, name, version)
     if version >= 3:
         for i in range(reader.count("names of others")):
@@ -135,7 +135,7 @@ def _read(reader: _Reader) -> Variables:
                 raise PhasorError(f"{name}: stands for {other}, which cannot be")
             tensors[name], aliases[name] = tensors[other], other
     if reader.at != reader.data.size:
-        raise PhasorError(f"{reader.data.size - reader.at} bytes follow the last variable")
+        raise Damaged(f"{reader.data.size - reader.at} bytes follow the last variable")
     return Variables(spec, version, tensors, aliases)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from phasor import mistaken
 from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
-from phasor.errors import PhasorError, named, shown
+from phasor.errors import Damaged, PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
 from phasor.format import minima
@@ -292,7 +292,7 @@ class _Reader:
 
     def take(self, size: int, what: str) -> memoryview:
         if size > len(self.data) - self.at:
-            raise PhasorError(f"{what}: the file ends in it (it has {len(self.data)} bytes)")
+            raise Damaged(f"{what}: the file ends in it (it has {len(self.data)} bytes)")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -303,7 +303,7 @@ class _Reader:
         """How many things of `least` bytes and more follow."""
         value = self.number("<Q", what)
         if value > (len(self.data) - self.at) // least:
-            raise PhasorError(
+            raise Damaged(
                 f"{what}: {value}, more than the file's {len(self.data)} bytes can hold"
             )
         return value
@@ -319,7 +319,7 @@ class _Reader:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise PhasorError(f"{what}: is not UTF-8") from error
+            raise Damaged(f"{what}: is not UTF-8") from error
 
     def value(self, kind: int, what: str) -> Any:
         if kind == _STRING:
@@ -396,7 +396,7 @@ class GGUF(Checkpoint):
         for i in range(count):
             key = _printable(r.text(f"the name of key {i}"))
             if key in out:
-                raise PhasorError(f"{key}: is there twice")
+                raise Damaged(f"{key}: is there twice")
             out[key] = r.value(r.number("<I", key), key)
         return out
 
@@ -415,7 +415,7 @@ class GGUF(Checkpoint):
                 f"{', '.join(t.name for t in TYPES.values())}"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
-            raise PhasorError(
+            raise Damaged(
                 f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's"
             )
         if shape[0] % TYPES[kind].size:
@@ -434,14 +434,14 @@ class GGUF(Checkpoint):
             if offset % alignment:
                 raise PhasorError(f"{name}: begins at {offset}, expected a multiple of {alignment}")
             if end > left:
-                raise PhasorError(
+                raise Damaged(
                     f"{name}: has {end - offset} bytes from {offset} on, the file has "
                     f"{max(left, 0)} for all tensors"
                 )
         check_apart(places)
         for (name, kind, shape, _), (offset, end, _) in zip(entries, places):
             if name in self.tensors:
-                raise PhasorError(f"{name}: is there twice")
+                raise Damaged(f"{name}: is there twice")
             self.tensors[name] = Tensor(kind, shape, self.data[start + offset : start + end])
 
 
