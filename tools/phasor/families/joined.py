@@ -16,7 +16,7 @@ import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
-from phasor.families import generation
+from phasor.families import generation, nearest
 from phasor.families.decoder import Decoder
 from phasor.families.decoders import FAMILIES as DECODERS
 from phasor.families.encoder import Encoder
@@ -118,10 +118,8 @@ def _encoder(half: Half) -> Encoder:
     whole = [family for family in ENCODERS if not family.custom_code]
     family = next((f for f in whole if half.kind in f.types), None)
     if family is None:
-        types = sorted(t for f in whole for t in f.types)
-        raise half.config.error(
-            "model_type", f"{shown(half.kind)} is not built here; there are {', '.join(types)}"
-        )
+        types = nearest.some(half.kind, sorted(t for f in whole for t in f.types))
+        raise half.config.error("model_type", f"{shown(half.kind)} is not built here; {types}")
     config, head = _with_defaults(half, family), family.heads["Model"]
     made = Encoder(family, config, half.checkpoint, head)
     made.complete()
@@ -132,11 +130,9 @@ def _decoder(half: Half, first: int) -> Encoder | Decoder:
     """first: so many kinds are the encoder's."""
     family = next((f for f in _CROSSING if half.kind in f.types), None)
     if family is None:
-        types = sorted(t for f in _CROSSING for t in f.types)
-        raise half.config.error(
-            "model_type",
-            f"{shown(half.kind)} is not built with cross-attention; there are {', '.join(types)}",
-        )
+        types = nearest.some(half.kind, sorted(t for f in _CROSSING for t in f.types))
+        what = f"{shown(half.kind)} is not built with cross-attention; {types}"
+        raise half.config.error("model_type", what)
     config = _with_defaults(half, family)
     config.must("add_cross_attention", True)
     config.must("position_embedding_type", "absolute")
