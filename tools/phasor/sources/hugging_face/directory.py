@@ -162,6 +162,12 @@ def _read(
             raise PhasorError(f"{flags}: not of a decoder with cross-attention")
         model = joined.read_alone(path, Config(where, values), unpacked(folder))
         return Directory(model, path, joined.ALONE)
+    if modules is None and joined.is_causal(values):
+        if changes != Changes():
+            flags = "--rank-template, --rope-context, --lora"
+            raise PhasorError(f"{flags}: not of an encoder's family as a language model")
+        model, family = joined.read_causal(path, Config(where, values), unpacked(folder))
+        return Directory(model, path, family)
     family = _family(where, values, modules is not None and not modules.own_class)
 
     def opened(folder: Path) -> Checkpoint:
