@@ -226,12 +226,15 @@ phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor
  *   SAMPLING   temperature, penalties and bans: 12 · V bytes
  *   SHORTLIST  vocabulary shortlists of an encoder-decoder: (sequences + 1) · V bits
  *   COVERAGE   coverage penalty of an encoder-decoder's beam search: attention weights, and 4 bytes
- *              for each source position, sequence and beam. Needs `beams` */
+ *              for each source position, sequence and beam. Needs `beams`
+ *   OFFSETS    phasor_text_to_offsets: 4 to 16 bytes for each byte that a text of `text_bytes` can
+ *              become */
 enum {
   PHASOR_WANT_ATTENTION = 1,
   PHASOR_WANT_SAMPLING = 2,
   PHASOR_WANT_SHORTLIST = 4,
-  PHASOR_WANT_COVERAGE = 8
+  PHASOR_WANT_COVERAGE = 8,
+  PHASOR_WANT_OFFSETS = 16
 };
 /* Type of the KV cache, including cross-attention. Keys and values are rounded to the type before
  * their first use, so logits depend on the type but not on the chunk size. F16 takes 1/2 of the
@@ -812,6 +815,20 @@ const char* phasor_model_isa(const phasor_model* model);
 /* Returns the name of level `index` that this machine can run, fastest first; NULL after the last.
  * The string is static. */
 const char* phasor_isa_name(uint32_t index);
+
+/* ------------------------------------------------------------------ offsets of tokens */
+
+/* Converts a text to token ids, and says where in the text each token lies.
+ *
+ *   offsets   (2 * capacity) receives the first byte of each token's text, and the byte behind it:
+ *             0 and 0 for an id that the template adds. Several tokens may share a character
+ *   Returns   as phasor_text_to_ids; PHASOR_BAD_LIMITS without PHASOR_WANT_OFFSETS;
+ *             PHASOR_BAD_INPUT also if the tokenizer leaves out a character of a word, or adds
+ *             bytes to one */
+phasor_status phasor_text_to_offsets(phasor_session* session, uint32_t side, int template_ids,
+                                     uint32_t* ids, uint32_t* offsets, size_t capacity,
+                                     size_t* count, const char* text, size_t bytes,
+                                     phasor_error* error) PHASOR_NONBLOCKING;
 
 /* ------------------------------------------------------------------ tensors and metadata */
 

@@ -41,6 +41,8 @@
   X("chat", kHasChat)                             \
   /* tables of states in place of the pre-tokenizer's built-in steps */ \
   X("patterns", kHasPatterns)                     \
+  /* where in a text its tokens lie */            \
+  X("offsets", kHasOffsets)                       \
   /* test vectors */                              \
   X("vectors", kHasVectors)                       \
   /* phasor bench's loops */                      \

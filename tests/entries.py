@@ -25,6 +25,7 @@ LIBRARY = {
     "phasor_beam_search": ("generate", "tests/cpp/test_beam.cpp"),
     "phasor_choose": ("generate", "tests/cpp/test_sampling.cpp"),
     "phasor_text_to_ids": ("tokenizer normalizer run", "tests/cpp/properties/properties.cpp"),
+    "phasor_text_to_offsets": ("tokenizer", "tests/cpp/test_structs.cpp"),
     "phasor_pair_to_ids": ("tokenizer run", "tests/cpp/properties/properties.cpp"),
     "phasor_chat_to_text": ("chat run", "tests/cpp/test_chat.cpp"),
     "phasor_quantize_size": ("quantize", "tests/cpp/test_quantize.cpp"),
@@ -101,13 +102,10 @@ NOT_FOREIGN = {
     "tools/phasor/vectors.py": "bits of a hash; a section of a file that format/file.py checks",
     "tools/phasor/runtime/weights.py": "maps a file that the library checks: targets open, run",
     "tools/phasor/values.py": "constants of the package",
-    "tools/phasor/serve/__main__.py": "a key of the user's own",
-    "tools/phasor/serve/wanted.py": "requests: hostile ones and drawn ones in test_serve.py",
 }
 
 # Front doors whose files and outputs no command of the faults has, and why.
 NO_FAULTS = {
     "phasor.verify": "writes nothing; its readers are those of convert",
-    "phasor.serve.__main__": "writes nothing; needs packages that make test has not",
     "phasor.plot": "needs matplotlib, which the environment of make test has not",
 }

@@ -280,7 +280,6 @@ PYTHON_ROOMS = {
     "phasor.reference": {*SHARED, "phasor.format"},
     "phasor.checkpoints": {*SHARED, "phasor.format"},
     "phasor.runtime": {*SHARED},
-    "phasor.serve": {*SHARED, "phasor.runtime"},
     "phasor.families": {
         *SHARED,
         "phasor.format",

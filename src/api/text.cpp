@@ -35,6 +35,7 @@ struct IdWriter {
   const SideDescriptor* side = nullptr;
   const Tokenizer* t = nullptr;
   size_t n = 0;
+  uint32_t* offsets = nullptr;  // (2 · capacity)
 
   phasor_status open(uint32_t which, phasor_error* error) {
     side = side_of(*s.model.pointer, which);
@@ -47,8 +48,11 @@ struct IdWriter {
   }
   void put(const Array& a, uint32_t segment) {
     const size_t first = n;
-    for (uint32_t i = 0; i < a.count; ++i, ++n)
-      if (n < capacity) ids[n] = load_u32(s.model->at(a.offset + 4u * i));
+    for (uint32_t i = 0; i < a.count; ++i, ++n) {
+      if (n >= capacity) continue;
+      ids[n] = load_u32(s.model->at(a.offset + 4u * i));
+      if (offsets != nullptr) offsets[2 * n] = offsets[2 * n + 1] = 0;
+    }
     mark(first, segment);
   }
   phasor_status encode(const char* text, size_t bytes, uint32_t segment, phasor_error* error) {
@@ -57,10 +61,15 @@ struct IdWriter {
       return bad_input(error, {limit, bytes}, "a text of ", uint64_t(bytes),
                        " bytes, the limits hold ", limit);
     const size_t first = n;
+    const size_t written = n < capacity ? n : capacity;
     const FpMode mode;
-    const EncodeResult r =
-        tokenizer_encode(*t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0,
-                         text, bytes, s.text().at(0, scratch), static_cast<size_t>(scratch));
+    const EncodeResult r = tokenizer_encode(
+        *t, capacity == 0 ? nullptr : ids + written, capacity - written, text, bytes,
+        s.text().at(0, scratch), static_cast<size_t>(scratch),
+        offsets == nullptr ? nullptr : offsets + 2 * written);
+    if (r.status == EncodeStatus::no_offsets)
+      return bad_input(error, "the text has no offsets: the tokenizer leaves out a character of a "
+                              "word, or adds bytes to one");
     if (r.status == EncodeStatus::unknown_word)
       return bad_input(error, {0, r.offset}, "the word at byte ", uint64_t(r.offset),
                        " is not in the word list, which has no unknown");
@@ -70,6 +79,17 @@ struct IdWriter {
     n += r.count;
     mark(first, segment);
     return PHASOR_OK;
+  }
+  // One text, and what the template puts around it.
+  phasor_status write(uint32_t which, bool template_ids, size_t* count, const char* text,
+                      size_t bytes, phasor_error* error) {
+    phasor_status status = open(which, error);
+    if (status != PHASOR_OK) return status;
+    if (template_ids) put(side->prefix, 0);
+    status = encode(text, bytes, 0, error);
+    if (status != PHASOR_OK) return status;
+    if (template_ids) put(side->suffix, 0);
+    return finish(count, error);
   }
   phasor_status finish(size_t* count, phasor_error* error) const {
     return answer(n, capacity, count, "the text has ", " tokens", error);
@@ -138,13 +158,21 @@ phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int tem
                                  size_t bytes, phasor_error* error) {
   const Call call(session, count);
   IdWriter w{*session, ids, nullptr, capacity};
-  phasor_status status = w.open(side, error);
-  if (status != PHASOR_OK) return status;
-  if (template_ids != 0) w.put(w.side->prefix, 0);
-  status = w.encode(text, bytes, 0, error);
-  if (status != PHASOR_OK) return status;
-  if (template_ids != 0) w.put(w.side->suffix, 0);
-  return w.finish(count, error);
+  return w.write(side, template_ids != 0, count, text, bytes, error);
+}
+
+phasor_status phasor_text_to_offsets(phasor_session* session, uint32_t side, int template_ids,
+                                     uint32_t* ids, uint32_t* offsets, size_t capacity,
+                                     size_t* count, const char* text, size_t bytes,
+                                     phasor_error* error) {
+  const Call call(session, count);
+  if (!kHasOffsets || (session->plan.outputs & PHASOR_WANT_OFFSETS) == 0)
+    return fail(error, PHASOR_BAD_LIMITS, {},
+                "offsets need PHASOR_WANT_OFFSETS in limits.outputs");
+  uint32_t none[2];  // a text whose tokens are only counted
+  IdWriter w{*session, ids, nullptr, capacity};
+  w.offsets = capacity == 0 ? none : offsets;
+  return w.write(side, template_ids != 0, count, text, bytes, error);
 }
 
 phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_t* ids,

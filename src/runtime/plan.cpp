@@ -57,7 +57,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
       {"best_rows", limits.best_rows, 0, decoder ? kMaxLength : 0},
       {"text_bytes", limits.text_bytes, 0, kMaxText},
       {"cache_type", limits.cache_type, 0, kCacheTypes - 1},
-      {"outputs", limits.outputs, 0,
+      {"outputs", limits.outputs & ~uint32_t{PHASOR_WANT_OFFSETS}, 0,
        PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING |
            (m.descriptor.has_both() && m.descriptor.output.output == kOutputLogits
                 ? PHASOR_WANT_SHORTLIST | (limits.beams != 0 ? uint32_t{PHASOR_WANT_COVERAGE} : 0)
@@ -88,7 +88,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
     missing = "outputs: shortlists are";
   if ((limits.outputs & PHASOR_WANT_COVERAGE) != 0 && !kHasViews)
     missing = "outputs: the coverage of sources is";
-  // never: the build that is tested has views, beams and shortlists
+  if ((limits.outputs & PHASOR_WANT_OFFSETS) != 0 && !kHasOffsets)
+    missing = "outputs: the offsets of tokens are";
+  // never: the build that is tested has views, beams, shortlists and offsets
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
               " not in this build (PHASOR_ONLY)");
@@ -258,13 +260,13 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
 }
 
 // What tokenizers and the chat program work in, and the piece of a token.
-uint64_t text_bytes(const Model& m, uint64_t text) {
+uint64_t text_bytes(const Model& m, uint64_t text, bool offsets) {
   // texts that a chat template keeps
   uint64_t most = m.file().sections[kSectionChat].bytes != 0 ? times(4, text) : 0;
   for (Half half : kHalves) {
     const Tokenizer* t = m.tokenizer(half);
     if (t == nullptr || text == 0) continue;
-    const uint64_t scratch = tokenizer_scratch_bytes(*t, static_cast<uint32_t>(text)),
+    const uint64_t scratch = tokenizer_scratch_bytes(*t, static_cast<uint32_t>(text), offsets),
                    piece = token_decode_capacity(*t);
     if (scratch > most) most = scratch;
     if (piece > most) most = piece;
@@ -317,7 +319,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartLogits] = times(p.logit_rows, p.logit_ld, kFloat);
   bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
                                                smaller(p.logit_ld, kBestLogits), kFloat));
-  bytes[kPartText] = text_bytes(m, p.text_bytes);
+  bytes[kPartText] = text_bytes(m, p.text_bytes, (p.outputs & PHASOR_WANT_OFFSETS) != 0);
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
   if (p.sequences > 1 && d.has(kDecoder)) bytes[kPartJobs] = times(p.sequences, kJobBytes);

@@ -54,17 +54,16 @@ uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   return merges_scratch(limit) + t.prefix_bytes * limit;
 }
 
-uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                   const unsigned char* text, size_t bytes) {
-  return (t.flags & kCompose) != 0 ? normalize_canonical(t, out, capacity, text, bytes)
-                                   : normalize_not(t, out, capacity, text, bytes);
+uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
+  return (t.flags & kCompose) != 0 ? normalize_canonical(t, out, text, bytes)
+                                   : normalize_not(t, out, text, bytes);
 }
 
 void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const bool prefix = (t.flags & kAddDummyPrefix) != 0 && s.text[0] != ' ';
-  if (prefix) s.writable[-1] = ' ';
+  if (prefix) s.put_before(' ');
   const unsigned char* const text = s.text - prefix;
-  Word word(t, s.scratch, s.limit);
+  Word word(t, s.scratch, s.limit, s.ends);
   const size_t n = s.bytes + prefix;
   unsigned char* const memo = s.scratch + merges_scratch(s.limit);
   if (t.prefix_bytes != 0) std::memset(memo, 0, t.prefix_bytes * n);
@@ -75,12 +74,15 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
           return (r.marks() & kWholeWord) != 0;
         });
     if (whole != kNoToken) {
-      out->put(whole);
+      out->put(whole, text + at, end - at);
       continue;
     }
     for (; at < end; ++at) {
       const uint32_t id = byte_id(t, text[at]);
-      if (id != kNoToken) word.add(id);  // the package drops what its vocabulary lacks
+      if (id != kNoToken)
+        word.add(id, text + at, 1);
+      else
+        out->no_offsets();  // the package drops what its vocabulary lacks
     }
     word.finish(out);
   }
@@ -98,7 +100,7 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
 
 extern constexpr TokenizerModel kByteBpe = [] {
   TokenizerModel m{};
-  m.steps = m.merges = true;
+  m.steps = m.merges = m.bytes = true;
   m.must_have_unknown = false;
   m.same = Same::few_parts;
   m.other_number = true;

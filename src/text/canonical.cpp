@@ -35,6 +35,7 @@ struct One {
   const unsigned char* text;
   uint32_t bytes;
   uint32_t order;
+  uint32_t change;  // 1: an other part of the same character came before it (origins.h)
 };
 
 // The decomposed text, character by character. A copy of it is a place to which one can return.
@@ -47,6 +48,7 @@ struct Decomposed {
   const unsigned char* part_end;
   // a decomposition is longer than the header's expansion says; there is no next character
   bool broken;
+  uint32_t change;  // of the next part
 
   bool is(const Decomposed& other) const { return at == other.at && part == other.part; }
 
@@ -62,23 +64,25 @@ struct Decomposed {
       const unsigned char* const found = entry(*t, here, c);
       at += c.bytes;
       if (found == nullptr || *found == 0 || found[1] == 0) {
-        *out = {here, c.bytes, order_of(found)};
+        *out = {here, c.bytes, order_of(found), 0};
         return true;
       }
       part = found + 1;
       part_end = part + size_t{t->expansion} * c.bytes;
+      change = 0;
     }
     size_t left = 1;
     while (left < 4 && part + left != part_end && part[left] != 0) ++left;
     const Char c = char_at(part, left);
-    *out = {part, c.bytes, order_of(entry(*t, part, c))};
+    *out = {part, c.bytes, order_of(entry(*t, part, c)), change};
+    change = 1;
     part += c.bytes;
     return true;
   }
 };
 
 // The marks between two places by their classes, equal ones as they come. There is room for them.
-void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& end) {
+void put_ordered(const Output& out, const Decomposed& begin, const Decomposed& end) {
   uint32_t places[256] = {};  // by class: where the next one goes
   One one{};
   // never: what was walked before does not end
@@ -92,7 +96,9 @@ void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& e
   work(256);
   // never: the same
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) {
-    std::memcpy(to + places[one.order], one.text, one.bytes);
+    std::memcpy(out.text + out.size + places[one.order], one.text, one.bytes);
+    if (wanted(out.origins))
+      fill_origins(out.origins + out.size + places[one.order], one.change, one.bytes);
     places[one.order] += one.bytes;
   }
 }
@@ -112,12 +118,15 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
   // never: there is room for what the header's expansion says, and nothing is longer
   if (out->capacity - out->size < bytes) return false;
   if (!sorted) {
-    put_ordered(out->text + out->size, begin, *end);
+    put_ordered(*out, begin, *end);
     out->size += bytes;
     return true;
   }
   // never: as above
-  for (Decomposed from = begin; !from.is(*end) && from.next(&one);) out->put(one.text, one.bytes);
+  for (Decomposed from = begin; !from.is(*end) && from.next(&one);) {
+    out->origin = one.change;
+    out->put(one.text, one.bytes);
+  }
   return true;
 }
 
@@ -145,7 +154,11 @@ uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* f
 
 // Composes in place: each mark that no mark of its class or a higher one keeps from the last
 // character of class 0.
-size_t compose(const Tokenizer& t, unsigned char* text, size_t n) {
+size_t compose(const Tokenizer& t, unsigned char* text, size_t n, uint32_t* origins) {
+  const auto move = [=](size_t to, size_t from, size_t bytes) {
+    std::memmove(text + to, text + from, bytes);
+    if (wanted(origins)) std::memmove(origins + to, origins + from, bytes * sizeof *origins);
+  };
   size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
   // class of the last mark behind the base, 0 where there is none
   uint32_t last = 0, composed = 0;
@@ -162,8 +175,9 @@ size_t compose(const Tokenizer& t, unsigned char* text, size_t n) {
     work();
     if (bytes > 0) {
       work(to - base);
-      std::memmove(text + base + bytes, text + base + base_bytes, to - base - base_bytes);
+      move(base + bytes, base + base_bytes, to - base - base_bytes);
       std::memcpy(text + base, both, bytes);
+      if (wanted(origins)) origins[base] += origins[from - c.bytes] - 1;
       to = to + bytes - base_bytes;
       base_bytes = bytes;
       ++composed;
@@ -175,7 +189,7 @@ size_t compose(const Tokenizer& t, unsigned char* text, size_t n) {
       composed = 0;
     }
     last = order;
-    std::memmove(text + to, text + from - c.bytes, c.bytes);
+    move(to, from - c.bytes, c.bytes);
     to += c.bytes;
   }
   return to;
@@ -183,18 +197,26 @@ size_t compose(const Tokenizer& t, unsigned char* text, size_t n) {
 
 }  // namespace
 
-uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                             const unsigned char* text, size_t bytes) {
-  Output output{out, capacity, 0, false};
+uint64_t normalize_canonical(const Tokenizer& t, Output* out, const unsigned char* text,
+                             size_t bytes) {
   One one{};
-  Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false};
+  Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false, 0};
   for (Decomposed here = from; from.next(&one); here = from) {
+    out->origin = one.change;
     // never: there is room, as put_marks says
-    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one.text, one.bytes))
+    if (one.order != 0 ? !put_marks(out, here, &from) : !out->put(one.text, one.bytes))
       return kNormalizedTooLong;
   }
   if (from.broken) return kNormalizedTooLong;
-  return compose(t, out, static_cast<size_t>(output.size));
+  const size_t n = compose(t, out->text, static_cast<size_t>(out->size), out->origins);
+  if (!wanted(out->origins)) return n;
+  size_t at = 0;
+  place_origins(out->origins, out->text, n, [&] {
+    const size_t begin = at;
+    if (at < bytes) at += char_at(text + at, bytes - at).bytes;
+    return out->base + static_cast<uint32_t>(begin);
+  });
+  return n;
 }
 
 }  // namespace phasor::pieces

@@ -35,20 +35,22 @@ uint64_t scratch(const Tokenizer&, uint64_t limit) {
 
 // A space becomes ▁, and one goes before the text where the section says so; bytes that are not
 // UTF-8 stay.
-uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                   const unsigned char* text, size_t bytes) {
-  if ((t.flags & (kBertWords | kLowerWords)) != 0)
-    return normalize_bert(t, out, capacity, text, bytes);
-  if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, capacity, text, bytes);
-  Output output{out, capacity, 0, false};
-  if ((t.flags & kAddDummyPrefix) != 0) output.put(kSpaceSymbol, sizeof kSpaceSymbol);
-  for (size_t at = 0; at < bytes; ++at) {
+uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
+  if ((t.flags & (kBertWords | kLowerWords)) != 0) return normalize_bert(t, out, text, bytes);
+  if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, text, bytes);
+  out->from(0);
+  if ((t.flags & kAddDummyPrefix) != 0) out->put(kSpaceSymbol, sizeof kSpaceSymbol);
+  for (size_t at = 0, next = 0; at < bytes; ++at) {
+    if (wanted(out->origins) && at == next) {
+      out->from(at);
+      next += char_at(text + at, bytes - at).bytes;
+    }
     if (text[at] == ' ')
-      output.put(kSpaceSymbol, sizeof kSpaceSymbol);
+      out->put(kSpaceSymbol, sizeof kSpaceSymbol);
     else
-      output.put(text + at, 1);
+      out->put(text + at, 1);
   }
-  return output.result();
+  return out->result();
 }
 
 constexpr unsigned char kSigma[] = {0xCE, 0xA3, 0xCF, 0x83, 0xCF, 0x82};  // Σ σ ς
@@ -83,13 +85,15 @@ const unsigned char* lower_sigma(const Tokenizer& t, const Stretch& s, size_t at
 // of its own, line feeds are no more than white space, and merges go in no passes. With words of
 // lower case such a line feed is a word of its own.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  Word word(t, s.scratch + Alphabet::kScratch, s.limit);
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends);
   const bool bert = (t.flags & kBertWords) != 0, lower = (t.flags & kLowerWords) != 0;
-  const auto add = [&t, &word](const unsigned char* text, size_t bytes) {
+  // a text that stands for `of` bytes at a place of the stretch
+  const auto add = [&](const unsigned char* text, size_t bytes, size_t at, size_t of) {
     const uint32_t id =
         find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
     const uint32_t symbol = id != kNoToken ? id : t.unknown;
-    if (symbol != kNoToken) word.add(symbol);
+    if (symbol == kNoToken) return out->no_offsets();
+    word.add(symbol, s.text + at, of);
   };
   // where a word ends: classes of the character there
   const auto cut = [&](size_t at) {
@@ -110,21 +114,22 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
     const bool ends = own != 0 || cut(next) != 0;
     const bool line_feed = ends && !bert && next < s.bytes && s.text[next] == '\n';
     const bool takes = line_feed && !lower;
-    if (!ends || takes) add(text, bytes);
+    if (!ends || takes) add(text, bytes, at, bytes);
     if (takes) {
-      add(reinterpret_cast<const unsigned char*>("\n "), 2);
+      add(reinterpret_cast<const unsigned char*>("\n "), 2, next, 1);
     } else if (ends) {
       unsigned char last[5];
       std::memcpy(last, text, bytes);
       last[bytes] = ' ';
-      add(last, size_t{bytes} + 1);
+      add(last, size_t{bytes} + 1, at, bytes);
     }
     at = next + line_feed;
     if (ends && bert) word.finish(out);
     if (ends && !bert) word.finish_in_passes(out);
     if (line_feed && lower) {
-      for (size_t i = 0; i + 2 < sizeof kNewLine; ++i) add(kNewLine + i, 1);
-      add(kNewLine + sizeof kNewLine - 2, 2);
+      // the word stands for the line feed
+      for (size_t i = 0; i + 2 < sizeof kNewLine; ++i) add(kNewLine + i, 1, next, 0);
+      add(kNewLine + sizeof kNewLine - 2, 2, next, 1);
       word.finish_in_passes(out);
     }
   }
@@ -135,11 +140,11 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const bool wanted = (t.flags & kAddDummyPrefix) != 0 && (t.flags & kEscapeFirst) == 0 &&
                       (s.first || (t.flags & kPrefixFirst) == 0);
   const bool prefix = wanted && s.text[0] != ' ' && !begins_with_space_symbol(s.text, s.bytes);
-  if (prefix) s.writable[-1] = ' ';
+  if (prefix) s.put_before(' ');
   const unsigned char* const text = s.text - prefix;
   const size_t n = s.bytes + prefix;
   const Alphabet alphabet(t, s.scratch);
-  Word word(t, s.scratch + Alphabet::kScratch, s.limit);
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends);
   bool after_space = true, after_unknown = false;  // a word is not cut behind a space
   for (size_t at = 0; at < n;) {
     work();
@@ -152,11 +157,15 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
     after_space = space;
     const uint32_t id = c.code == kNoChar ? kNoToken : alphabet.find(text + at, c.bytes);
     if (id != kNoToken) {
-      word.add(id);
+      word.add(id, text + at, c.bytes);
     } else if ((t.flags & kByteFallback) != 0) {
-      for (uint32_t i = 0; i < c.bytes; ++i) word.add(byte_id(t, text[at + i]));
-    } else if (t.unknown != kNoToken && !(after_unknown && (t.flags & kFuseUnknown) != 0)) {
-      word.add(t.unknown);
+      for (uint32_t i = 0; i < c.bytes; ++i) word.add(byte_id(t, text[at + i]), text + at + i, 1);
+    } else if (t.unknown == kNoToken) {
+      out->no_offsets();
+    } else if (after_unknown && (t.flags & kFuseUnknown) != 0) {
+      word.extend(c.bytes);
+    } else {
+      word.add(t.unknown, text + at, c.bytes);
     }
     after_unknown = id == kNoToken;
     at += c.bytes;

@@ -38,7 +38,7 @@ class ClusterMap {
   void end() {
     Rule rule;
     if (kept_ > 0 && match_rule(t_, &rule, cluster_, kept_, true))
-      give({rule.text, rule.bytes}, kept_ == char_bytes(cluster_[0]));
+      give({rule.text, rule.bytes}, characters({cluster_, kept_}));
     else
       put_kept();
     kept_ = 0;
@@ -53,13 +53,32 @@ class ClusterMap {
   void put(Span c) {
     Rule rule;
     const bool found = match_rule(t_, &rule, c.text, c.bytes, true);
-    give(found ? Span{rule.text, rule.bytes} : c, true);
+    give(found ? Span{rule.text, rule.bytes} : c, 1);
   }
-  void give(Span s, bool of_one) {
+  // What `of` characters have become.
+  void give(Span s, uint32_t of) {
+    const uint64_t begin = out_->size;
     out_->put(s);
+    if (wanted(out_->origins) && !out_->full) change(s, begin, of);
     if (first_end_ != kOpen || s.bytes == 0) return;
     const size_t first = char_bytes(s.text[0]);
-    first_end_ = of_one || first > s.bytes ? s.bytes : first;
+    first_end_ = of == 1 || first > s.bytes ? s.bytes : first;
+  }
+  // The changes of the characters (origins.h): each takes one of those before, and what is left of
+  // either counts for the last. Before the first character there is none to count for.
+  void change(Span s, uint64_t begin, uint32_t of) {
+    uint32_t count = 0;
+    for (size_t at = 0; at < s.bytes; ++count) {
+      last_ = begin + at;
+      out_->origins[last_] = count < of ? 0 : 1;
+      at += char_at(s.text + at, s.bytes - at).bytes;
+    }
+    if (count < of && last_ != kOpen) out_->origins[last_] -= of - count;
+  }
+  static uint32_t characters(Span s) {
+    uint32_t count = 0;
+    for (size_t at = 0; at < s.bytes; ++count) at += char_at(s.text + at, s.bytes - at).bytes;
+    return count;
   }
   void put_kept() {
     for (size_t at = 0; at < kept_;) {
@@ -79,6 +98,7 @@ class ClusterMap {
   size_t kept_ = 0;
   bool begun_ = false, longer_ = false;
   uint64_t first_end_ = kOpen;
+  uint64_t last_ = kOpen;  // where offsets are asked for: the last character
 };
 
 }  // namespace phasor::pieces

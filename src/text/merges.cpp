@@ -77,13 +77,15 @@ const char* check_merges(const Tokenizer& t) {
   return nullptr;
 }
 
-Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit)
+Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit, uint32_t* of)
     : t(tokenizer),
       id(reinterpret_cast<uint32_t*>(scratch)),
       rank(id + limit),
       winner(rank + limit),
       length(reinterpret_cast<uint16_t*>(winner + limit)),
-      n(0) {}
+      n(0),
+      text(nullptr),
+      ends(of) {}
 
 void Word::look(uint32_t at) {
   const uint32_t next = at + length[at];
@@ -122,7 +124,11 @@ void Word::finish(IdSink* out) {
 }
 
 void Word::put(IdSink* out) {
-  for (uint32_t i = 0; i < n; i += length[i]) out->put(id[i] < t.ids ? id[i] : t.unknown);
+  for (uint32_t i = 0; i < n; i += length[i]) {
+    const uint32_t begin = !wanted(ends) || i == 0 ? 0 : ends[i - 1];
+    const uint32_t end = !wanted(ends) ? 0 : ends[i + length[i] - 1];
+    out->put(id[i] < t.ids ? id[i] : t.unknown, text + begin, end - begin);
+  }
   n = 0;
 }
 

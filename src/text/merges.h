@@ -73,9 +73,11 @@ struct Word {
   uint32_t* winner;  // (n)
   uint16_t* length;  // (n) at the first and the last part of a symbol
   uint32_t n;
+  const unsigned char* text;  // where offsets are asked for: the word's,
+  uint32_t* ends;             // (n) and the ends of its parts; or null
 
   // An empty word of at most `limit` parts.
-  Word(const Tokenizer& t, unsigned char* scratch, uint64_t limit);
+  Word(const Tokenizer& t, unsigned char* scratch, uint64_t limit, uint32_t* ends);
 
   bool pairs(uint32_t at) const { return rank[at] != kNoToken; }
   uint32_t size(uint32_t at) const { return length[at]; }
@@ -86,10 +88,20 @@ struct Word {
   void look(uint32_t at);
   void merge(uint32_t left, uint32_t right);
 
-  void add(uint32_t symbol) {
+  // A symbol, and the text that it stands for.
+  void add(uint32_t symbol, const unsigned char* from, size_t bytes) {
     work();
     id[n] = symbol;
-    length[n++] = 1;
+    length[n] = 1;
+    if (wanted(ends)) {
+      if (n == 0) text = from;
+      ends[n] = (n == 0 ? 0 : ends[n - 1]) + static_cast<uint32_t>(bytes);
+    }
+    ++n;
+  }
+  // The last symbol stands for more.
+  void extend(size_t bytes) {
+    if (wanted(ends)) ends[n - 1] += static_cast<uint32_t>(bytes);
   }
   // Merges, and gives the ids; the word is empty then.
   void finish(IdSink* out);

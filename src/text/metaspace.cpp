@@ -37,29 +37,55 @@ const char* check_unigram(Tokenizer* t, SectionReader* s) {
   return check_scores(*t);
 }
 
-// Gives `map` what the first map makes of the character c at `at`, or of the text that begins with
-// it; returns the bytes that are taken.
-size_t put_mapped(const Tokenizer& t, ClusterMap* map, const unsigned char* text, size_t bytes,
-                  Char c) {
-  const auto put_all = [map](Span s) {
-    for (size_t at = 0; at < s.bytes;) {
-      const Char part = char_at(s.text + at, s.bytes - at);
-      map->next(s.text + at, part);
-      at += part.bytes;
+// The characters of a text (n), of which the first map has made others. A copy of it is a place to
+// which one can return.
+struct Mapped {
+  const Tokenizer& t;
+  const unsigned char* text;
+  size_t n, at;
+  size_t from;                     // where the text begins that has become the character
+  size_t part, parts_bytes;        // of the text that a rule has made of it
+  const unsigned char* made;       // that text, or null: `syllable`
+  unsigned char syllable[9];
+
+  // False at the end.
+  bool next(const unsigned char** here, Char* c) {
+    work();
+    while (part == parts_bytes) {
+      if (at == n) return false;
+      *c = char_at(text + at, n - at);
+      *here = text + at;
+      from = at;
+      if ((t.flags & kMergeFirst) != 0 && at > 0 && c->code == ' ' && text[at - 1] == ' ') {
+        ++at;
+        continue;
+      }
+      // what a text of several characters becomes comes from the last of them
+      const bool merges = c->code == ' ' && (t.flags & kMergeFirst) != 0;
+      while (merges && from + 1 < n && text[from + 1] == ' ') ++from;
+      Rule rule;
+      if (first_map(t) != 0 && match_rule(t, &rule, *here, n - at, false, first_map(t))) {
+        made = rule.text;
+        parts_bytes = rule.bytes;
+        at += rule.consumed;
+        from = at - char_before(text, at).bytes;
+      } else if (first_map(t) != 0 && c->code - 0xAC00 < 11172 &&
+                 (classes(t, c->code) & kSyllable) != 0) {
+        made = nullptr;
+        parts_bytes = decompose_hangul(syllable, c->code);
+        at += c->bytes;
+      } else {
+        at += c->bytes;
+        return true;
+      }
+      part = 0;
     }
-  };
-  Rule rule;
-  if (match_rule(t, &rule, text, bytes, false, first_map(t))) {
-    put_all({rule.text, rule.bytes});
-    return rule.consumed;
+    *here = (made == nullptr ? syllable : made) + part;
+    *c = char_at(*here, parts_bytes - part);
+    part += c->bytes;
+    return true;
   }
-  unsigned char parts[9];
-  if (c.code >= 0xAC00 && c.code <= 0xD7A3 && (classes(t, c.code) & kSyllable) != 0)
-    put_all({parts, decompose_hangul(parts, c.code)});
-  else
-    map->next(text, c);
-  return c.bytes;
-}
+};
 
 // The bytes of text before `bytes` that are not white space at its end.
 size_t stripped(const Tokenizer& t, const unsigned char* text, size_t bytes) {
@@ -71,35 +97,33 @@ size_t stripped(const Tokenizer& t, const unsigned char* text, size_t bytes) {
   return bytes;
 }
 
-uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                   const unsigned char* text, size_t bytes) {
-  Output output{out, capacity, 0, false};
+uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
   if ((t.flags & kStripFirst) != 0) {
     bytes = stripped(t, text, bytes);
-    for (Char c; bytes > 0; text += c.bytes, bytes -= c.bytes) {
+    for (Char c; bytes > 0; text += c.bytes, bytes -= c.bytes, out->base += c.bytes) {
       c = char_at(text, bytes);
       if (c.code == kNoChar || (classes(t, c.code) & kSpace) == 0) break;
     }
   }
-  ClusterMap map(t, &output);
-  for (size_t at = 0; at < bytes && !output.full;) {
-    work();
-    const Char c = char_at(text + at, bytes - at);
-    if ((t.flags & kMergeFirst) != 0 && at > 0 && c.code == ' ' && text[at - 1] == ' ')
-      ++at;
-    else if (first_map(t) != 0)
-      at += put_mapped(t, &map, text + at, bytes - at, c);
-    else {
-      map.next(text + at, c);
-      at += c.bytes;
-    }
-  }
+  ClusterMap map(t, out);
+  const Mapped all{t, text, bytes, 0, 0, 0, 0, nullptr, {}};
+  Mapped from = all;
+  const unsigned char* here = nullptr;
+  for (Char c{}; !out->full && from.next(&here, &c);) map.next(here, c);
   map.end();
   // only where what the two maps make together is more than the header's expansion says: there is
   // room for that
-  if (output.full) return kNormalizedTooLong;
-  const size_t n = static_cast<size_t>(output.size);
-  return (t.flags & kStripRight) != 0 ? stripped(t, out, n) : n;
+  if (out->full) return kNormalizedTooLong;
+  size_t n = static_cast<size_t>(out->size);
+  if (wanted(out->origins)) {
+    Mapped before = all;
+    place_origins(out->origins, out->text, n, [&] {
+      Char c{};
+      (void)before.next(&here, &c);
+      return out->base + static_cast<uint32_t>(before.from);
+    });
+  }
+  return (t.flags & kStripRight) != 0 ? stripped(t, out->text, n) : n;
 }
 
 struct MergedWords {
@@ -116,7 +140,9 @@ struct MergedWords {
       const uint32_t id = alphabet.find(text + at, size);
       const bool unknown = id == kNoToken;
       if (!unknown || !after_unknown || (t.flags & kFuseUnknown) == 0)
-        word.add(unknown ? t.unknown : id);
+        word.add(unknown ? t.unknown : id, text + at, size);
+      else
+        word.extend(size);
       after_unknown = unknown;
       at += size;
     }
@@ -153,9 +179,13 @@ void cut(const Tokenizer& t, Words* words, const Stretch& s) {
 
   // A word's ▁ is written over what is behind us already, so nothing has to move.
   unsigned char* begin = nullptr;  // of the word that is open
-  const auto open = [&](unsigned char* at) {
+  // Its origin is that of a byte at or before `at`.
+  const auto open = [&](unsigned char* at, size_t before) {
     std::memcpy(at - 3, kSpaceSymbol, 3);
     begin = at - 3;
+    if (!wanted(s.origins)) return;
+    uint32_t* const origins = s.origins + (at - text);
+    fill_origins(origins - 3, *(origins - before), 3);
   };
   const auto close = [&](unsigned char* at) {
     if (begin != nullptr) words->put(begin, static_cast<size_t>(at - begin));
@@ -166,10 +196,11 @@ void cut(const Tokenizer& t, Words* words, const Stretch& s) {
     if (mark.bytes > 0) {
       close(text + at);
       at += mark.bytes;
-      if (!mark.separates) open(text + at);
+      if (!mark.separates) open(text + at, 1);
       continue;
     }
-    if (begin == nullptr && prefix && (!only_first || (s.first && at == 0))) open(text + at);
+    if (begin == nullptr && prefix && (!only_first || (s.first && at == 0)))
+      open(text + at, 0);
     if (begin == nullptr) begin = text + at;
     at += char_at(text + at, n - at).bytes;
   }
@@ -187,7 +218,7 @@ uint64_t merged_scratch(const Tokenizer&, uint64_t limit) {
 
 void encode_merged(const Tokenizer& t, IdSink* out, const Stretch& s) {
   MergedWords words{t, out, Alphabet(t, s.scratch),
-                    Word(t, s.scratch + Alphabet::kScratch, s.limit)};
+                    Word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends)};
   cut(t, &words, s);
 }
 

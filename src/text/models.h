@@ -2,6 +2,7 @@
 // share (pieces, normalizer, pre-tokenizer, added tokens) knows none of them by name.
 #pragma once
 #include "../build.h"
+#include "normalizer.h"
 #include "section.h"
 #include "sinks.h"
 
@@ -25,9 +26,22 @@ struct Stretch {
   bool first;              // it begins the whole text
   unsigned char* scratch;  // aligned to 4, as many bytes as the model's `scratch` says of `limit`
   uint64_t limit;          // normalized bytes that the whole text can have
+  // where offsets are asked for: origins of `writable`, and a number for each symbol of a word
+  uint32_t *origins, *ends;
+
+  // A byte goes before the text, of whose first character it is a part.
+  void put_before(unsigned char byte) const {
+    writable[-1] = byte;
+    if (wanted(origins)) origins[-1] = origins[0];
+  }
 };
 
 constexpr size_t kPrefixRoom = 3;
+
+// Numbers that offsets take: origins of normalized texts, symbols of a word.
+struct OffsetRoom {
+  uint64_t origins, symbols;
+};
 
 // What a model is to the rest: what its sections may have, and what only it can do.
 constexpr uint32_t kAllTypes = 0x7E, kListedTypes = 0xFE;
@@ -40,6 +54,7 @@ struct TokenizerModel {
   // begins, how many rows have no id, or the bytes of the patterns
   bool other_number = false;
   bool must_have_unknown = true;
+  bool bytes = false;  // its pieces are bytes, for which the package has letters
   Same same = Same::none;
   uint16_t flags = 0;     // bits of the header's flags
   uint8_t types = 0x3E;   // bit b: pieces of type b may be there
@@ -54,10 +69,11 @@ struct TokenizerModel {
   const char* (*check)(Tokenizer* t, SectionReader* s);
   // Bytes of scratch beside the normalized text, for at most `limit` normalized bytes.
   uint64_t (*scratch)(const Tokenizer& t, uint64_t limit);
+  // For offsets: the numbers of the whole text for origins, and for the symbols of words.
+  OffsetRoom (*offset_room)(const Tokenizer& t, uint64_t limit);
   // Writes the normalized text; its bytes, or kNormalizedTooLong. Null: the model takes any text as
   // it is, and no scratch.
-  uint64_t (*normalize)(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                        const unsigned char* text, size_t bytes);
+  uint64_t (*normalize)(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes);
   void (*encode)(const Tokenizer& t, IdSink* out, const Stretch& s);
   // In place of `normalize` and `encode`: a whole text; false when the header's expansion is not
   // true.

@@ -41,10 +41,21 @@ bool normalizer_check(const unsigned char* trie, uint32_t units, uint32_t string
   return units > 0 && !is_value(u32_at(trie, 0));
 }
 
-uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                        const unsigned char* text, size_t bytes) {
-  Output output{out, capacity, 0, false};
-  for (size_t at = 0; at < bytes && !output.full;) {
+uint64_t normalize_not(const Tokenizer&, Output* out, const unsigned char* text, size_t bytes) {
+  if (out->put(text, bytes) && wanted(out->origins)) {
+    uint32_t* const origins = out->origins + out->size - bytes;
+    for (size_t at = 0; at < bytes;) {
+      const size_t size = char_at(text + at, bytes - at).bytes;
+      fill_origins(origins + at, out->base + static_cast<uint32_t>(at), size);
+      at += size;
+    }
+  }
+  return out->result();
+}
+
+uint64_t normalize_bert(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
+  for (size_t at = 0; at < bytes && !out->full;) {
+    out->from(at);
     const Char c = char_at(text + at, bytes - at);
     const bool valid = c.code != kNoChar;
     const uint32_t of = classes(t, valid ? c.code : 0xFFFD);
@@ -57,11 +68,11 @@ uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, uint64_t capacit
       to = {parts, decompose_hangul(parts, c.code)};
     else if (valid && match_rule(t, &rule, to.text, to.bytes, false))
       to = {rule.text, rule.bytes};
-    if ((of & kPadded) != 0) output.put(kBlank, 1);
-    output.put(to);
-    if ((of & kPadded) != 0) output.put(kBlank, 1);
+    if ((of & kPadded) != 0) out->put(kBlank, 1);
+    out->put(to);
+    if ((of & kPadded) != 0) out->put(kBlank, 1);
   }
-  return output.result();
+  return out->result();
 }
 
 }  // namespace phasor::pieces

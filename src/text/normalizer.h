@@ -2,7 +2,7 @@
 // SentencePiece made (Kudo and Richardson 2018, 3.2), and Unicode's canonical composition from
 // such a map; what else a model does to a text is in the model's file. Never allocates.
 #pragma once
-#include "pieces.h"
+#include "origins.h"
 
 namespace phasor::pieces {
 
@@ -14,12 +14,19 @@ struct Output {
   uint64_t capacity;
   uint64_t size;
   bool full;
+  uint32_t* origins = nullptr;  // (capacity) or null (origins.h)
+  uint32_t base = 0;            // where the text that is normalized begins in the whole text
+  uint32_t origin = 0;          // of what is put next
+
+  // What is put next comes from the character at a place of the text that is normalized.
+  void from(size_t at) { origin = base + static_cast<uint32_t>(at); }
 
   bool put(const unsigned char* bytes, size_t n) {
     work(1 + n);
     full = full || capacity - size < n;
     if (full) return false;
     std::memcpy(text + size, bytes, n);
+    if (wanted(origins)) fill_origins(origins + size, origin, n);
     size += n;
     return true;
   }
@@ -74,19 +81,13 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, size_t
 bool normalizer_check(const unsigned char* trie, uint32_t units, uint32_t string_bytes);
 
 // The text as it is.
-inline uint64_t normalize_not(const Tokenizer&, unsigned char* out, uint64_t capacity,
-                              const unsigned char* text, size_t bytes) {
-  Output output{out, capacity, 0, false};
-  output.put(text, bytes);
-  return output.result();
-}
+uint64_t normalize_not(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes);
 
 // Canonical composition, NFC.
-uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                             const unsigned char* text, size_t bytes);
+uint64_t normalize_canonical(const Tokenizer& t, Output* out, const unsigned char* text,
+                             size_t bytes);
 
 // BERT's, a character at a time: what is removed, padded or decomposed is in the section's classes.
-uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                        const unsigned char* text, size_t bytes);
+uint64_t normalize_bert(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes);
 
 }  // namespace phasor::pieces

@@ -25,6 +25,9 @@ constexpr uint32_t kWholeWords = 2, kCompose = 4, kPatterns = 32768;  // of byte
 // of BPE of characters, the first of them of BPE with Metaspace too
 constexpr uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256,
                    kCutAtEach = 512, kWordEnds = 1024, kBertWords = 4096, kLowerWords = 16384;
+// Of all of the package's models: what its post-processors take from both ends of a token's
+// offsets, two bits for each one: white space; but not the first token's only leading one.
+constexpr uint32_t kTrimAt = 16, kTrimMask = 0x7FFF0000u, kTrims = 1, kKeepsFirst = 2;
 constexpr uint32_t kMergeIndex = 2048;  // of merges: they have an index by their left part
 // marks of a piece; bits 8 … 15 are bytes that a later token loses
 constexpr uint32_t kOfModel = 1, kJoined = 2, kAnyMarks = 0xFF03;

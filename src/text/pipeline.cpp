@@ -90,6 +90,10 @@ uint64_t most_symbols(const Tokenizer& t, uint64_t limit) {
   return limit * (1 + uint64_t{t.prefix_bytes}) + t.pipeline.suffix_bytes;
 }
 
+OffsetRoom offset_room(const Tokenizer& t, uint64_t limit) {
+  return {StepRun::kOrigins * limit, t.rule == kBpe ? most_symbols(t, limit) : 0};
+}
+
 uint64_t model_scratch(const Tokenizer& t, uint64_t limit) {
   switch (t.rule) {
     case kBpe:
@@ -130,10 +134,10 @@ struct Symbol {
 };
 
 // The ids of a symbol's bytes, if all of them have one.
-bool add_bytes(const Tokenizer& t, Word* word, const Symbol& symbol) {
+bool add_bytes(const Tokenizer& t, Word* word, const Symbol& symbol, const unsigned char* text) {
   for (size_t i = 0; i < symbol.bytes; ++i)
     if (byte_id(t, symbol.text[i]) == kNoToken) return false;
-  for (size_t i = 0; i < symbol.bytes; ++i) word->add(byte_id(t, symbol.text[i]));
+  for (size_t i = 0; i < symbol.bytes; ++i) word->add(byte_id(t, symbol.text[i]), text, 1);
   return true;
 }
 
@@ -141,10 +145,11 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const size_t n = s.bytes;
   if ((t.flags & kWholeWordsToo) != 0) {
     const uint32_t id = whole(t, s.text, n);
-    if (id != kNoToken) return out->put(id);
+    if (id != kNoToken) return out->put(id, s.text, n);
   }
-  Word word(t, s.scratch, most_symbols(t, s.limit));
+  Word word(t, s.scratch, most_symbols(t, s.limit), s.ends);
   bool unknown = false;  // one that may go on is not added yet
+  size_t unknown_bytes = 0;
   for (size_t at = 0; at < n;) {
     const size_t bytes = char_at(s.text + at, n - at).bytes;
     Symbol symbol;
@@ -154,15 +159,17 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const Stretch& s) {
     if (at == n && (t.flags & kEndsWords) != 0) symbol.add(suffix_of(t));
     const uint32_t id = whole(t, symbol.text, symbol.bytes);
     if (id != kNoToken) {
-      if (unknown) word.add(t.unknown);
+      if (unknown) word.add(t.unknown, s.text, unknown_bytes);
       unknown = false;
-      word.add(id);
-    } else if ((t.flags & kFallback) == 0 || !add_bytes(t, &word, symbol)) {
-      if (unknown && (t.flags & kFusesUnknown) == 0) word.add(t.unknown);
+      word.add(id, s.text, bytes);
+    } else if ((t.flags & kFallback) == 0 || !add_bytes(t, &word, symbol, s.text)) {
+      const bool goes_on = unknown && (t.flags & kFusesUnknown) != 0;
+      if (unknown && !goes_on) word.add(t.unknown, s.text, unknown_bytes);
       unknown = t.unknown != kNoToken;
+      unknown_bytes = (goes_on ? unknown_bytes : 0) + bytes;
     }
   }
-  if (unknown) word.add(t.unknown);
+  if (unknown) word.add(t.unknown, s.text, unknown_bytes);
   word.finish(out);
 }
 
@@ -175,6 +182,8 @@ class Words {
   }
 
   void put_all(const Marked& text) {
+    out_->offsets.base = text.text;
+    out_->offsets.origins = text.origins;
     for (size_t at = 0, end = 0; at < text.size && out_->lost.text == nullptr; at = end) {
       uint32_t chars = 0;
       do {
@@ -189,11 +198,12 @@ class Words {
   void put(const unsigned char* text, size_t bytes, uint32_t chars) {
     s_.text = text;
     s_.bytes = bytes;
+    out_->offsets.word = {text, bytes};
     if (t_.rule == kBpe) return encode_bpe(t_, out_, s_);
     if (t_.rule == kWordPieces) return pieces_.put(out_, text, bytes, chars);
     if (t_.rule == kUnigramModel) return segments_.put(text, bytes);
     const uint32_t id = whole(t_, text, bytes);
-    return id != kNoToken ? out_->put(id) : out_->put_unknown(text, bytes);
+    return id != kNoToken ? out_->put(id, text, bytes) : out_->put_unknown(text, bytes);
   }
 
   const Tokenizer& t_;
@@ -207,22 +217,25 @@ class Words {
 // and the model.
 bool encode_text(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const uint64_t model = model_scratch(t, s.limit);
-  StepRun run(t, s.scratch + static_cast<size_t>(model), s.limit);
+  StepRun run(t, s.scratch + static_cast<size_t>(model), s.limit, s.origins);
   Words words(t, out, s);
   AddedSplit split(t, s.text, s.bytes, false);
   for (AddedSplit::Stretch raw{}; split.next(&raw);) {
     if (raw.id != kNoToken) {
-      out->put(raw.id);
+      out->put_whole(raw.id, s.text + raw.begin, raw.end - raw.begin);
       continue;
     }
-    run.load(s.text + raw.begin, raw.end - raw.begin, raw.begin == 0);
+    run.load(s.text, raw.begin, raw.end);
     const StepRow rows = run.normalize(steps_of(t));
     if (!run.fits()) return false;
     const Marked& text = run.normalized();
     AddedSplit again(t, text.text, text.size, true);
     for (AddedSplit::Stretch part{}; again.next(&part);) {
       if (part.id != kNoToken) {
-        out->put(part.id);
+        out->offsets.base = text.text;
+        out->offsets.origins = text.origins;
+        out->offsets.word = {};
+        out->put_text(part.id, text.text + part.begin, part.end - part.begin);
         continue;
       }
       run.cut(rows, part.begin, part.end);
@@ -376,6 +389,7 @@ extern constexpr TokenizerModel kPipeline = [] {
   m.growth = sizeof kReplacement;  // each byte may become U+FFFD
   m.check = check;
   m.scratch = scratch;
+  m.offset_room = offset_room;
   m.encode_text = encode_text;
   m.decode_end = decode_end;
   m.most_decoded = most_decoded;

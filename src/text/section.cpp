@@ -102,7 +102,8 @@ const char* check_header(Tokenizer* t, SectionReader* s) {
   if (model >= kModelCount || kBuiltModels.of[model] == nullptr) return "unknown tokenizer model";
   t->model = kBuiltModels.of[model];
   t->flags = s->u32(4);
-  if ((t->flags & ~t->model->flags) != 0) return "unknown tokenizer flags";
+  const uint32_t trims = kModels[model].package ? kTrimMask : 0;
+  if ((t->flags & ~(t->model->flags | trims)) != 0) return "unknown tokenizer flags";
   t->pieces = s->u32(8);
   if (t->pieces == 0 || t->pieces > kMostPieces) return "the number of pieces is out of range";
   t->ids = t->pieces;

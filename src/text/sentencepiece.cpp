@@ -57,14 +57,13 @@ Rule next_chunk(const Tokenizer& t, const unsigned char* text, size_t bytes) {
 
 }  // namespace
 
-uint64_t normalize_sentencepiece(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                                 const unsigned char* text, size_t bytes) {
+uint64_t normalize_sentencepiece(const Tokenizer& t, Output* out, const unsigned char* text,
+                                 size_t bytes) {
   const bool remove_extra = (t.flags & kRemoveExtraWhitespaces) != 0;
   const bool add_space = (t.flags & kAddDummyPrefix) != 0;
   const bool suffix = (t.flags & kWhitespaceSuffix) != 0;
   const bool escape = (t.flags & kEscapeWhitespaces) != 0;
   const Span space = escape ? Span{kSpaceSymbol, sizeof kSpaceSymbol} : Span{kBlank, 1};
-  Output output{out, capacity, 0, false};
 
   // Leading spaces go; a text that has nothing else is empty and gets no dummy prefix either.
   size_t at = 0;
@@ -75,10 +74,12 @@ uint64_t normalize_sentencepiece(const Tokenizer& t, unsigned char* out, uint64_
   }
   if (at == bytes) return 0;
 
-  if (add_space && !suffix) output.put(space);
+  out->from(at);
+  if (add_space && !suffix) out->put(space);
   bool after_space = remove_extra;
-  while (at < bytes && !output.full) {
+  while (at < bytes && !out->full) {
     Rule chunk = next_chunk(t, text + at, bytes - at);
+    out->from(at);
     at += chunk.consumed;
     while (after_space && chunk.bytes > 0 && chunk.text[0] == ' ') {
       ++chunk.text;
@@ -87,19 +88,24 @@ uint64_t normalize_sentencepiece(const Tokenizer& t, unsigned char* out, uint64_
     if (chunk.bytes == 0) continue;
     for (size_t i = 0, start = 0; i < chunk.bytes; start = i) {
       while (i < chunk.bytes && chunk.text[i] != ' ') ++i;
-      output.put(chunk.text + start, i - start);
+      out->put(chunk.text + start, i - start);
       if (i < chunk.bytes) {
-        output.put(space);
+        out->put(space);
         ++i;
       }
     }
     after_space = remove_extra && chunk.text[chunk.bytes - 1] == ' ';
   }
-  while (remove_extra && output.size >= space.bytes &&
-         std::memcmp(out + output.size - space.bytes, space.text, space.bytes) == 0)
-    output.size -= space.bytes;
-  if (add_space && suffix) output.put(space);
-  return output.result();
+  out->from(at);
+  while (remove_extra && out->size >= space.bytes &&
+         std::memcmp(out->text + out->size - space.bytes, space.text, space.bytes) == 0) {
+    out->size -= space.bytes;
+    if (wanted(out->origins)) out->origin = out->origins[out->size];
+  }
+  if (add_space && suffix) out->put(space);
+  // a text ends where what follows begins
+  if (!out->full && wanted(out->origins)) out->origins[out->size] = out->origin;
+  return out->result();
 }
 
 void decode_sentencepiece(const Tokenizer& t, TextSink* sink, Row r) {

@@ -12,8 +12,8 @@ constexpr uint32_t kSentencePieceFlags = kAddDummyPrefix | kRemoveExtraWhitespac
 const char* check_sentencepiece(Tokenizer* t, SectionReader* s);
 
 // The map of characters, then white space (Kudo and Richardson 2018, 3.2).
-uint64_t normalize_sentencepiece(const Tokenizer& t, unsigned char* out, uint64_t capacity,
-                                 const unsigned char* text, size_t bytes);
+uint64_t normalize_sentencepiece(const Tokenizer& t, Output* out, const unsigned char* text,
+                                 size_t bytes);
 
 // Bytes of the longest user-defined piece that `text` begins with, or 0; `bytes` is not 0.
 size_t match_user_defined(const Tokenizer& t, const unsigned char* text, size_t bytes);

@@ -115,7 +115,7 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
     if (id == kNoToken || id == t.unknown)
       out->unknown(s.text + at, end - at);
     else
-      out->piece(id);
+      out->piece(id, s.text + at, end - at);
   }
   out->settle();
 }
@@ -161,7 +161,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
     if (id == kNoToken)
       out->unknown(text + at, bytes);
     else
-      out->piece(id);
+      out->piece(id, text + at, bytes);
     at += bytes;
   }
   out->settle();

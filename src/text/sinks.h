@@ -1,8 +1,21 @@
 // text: where ids and text go. Includes pieces.h only; never allocates.
 #pragma once
-#include "pieces.h"
+#include "origins.h"
 
 namespace phasor::pieces {
+
+// Where the ids' texts lie in the whole text.
+struct Offsets {
+  uint32_t* out;              // (2 · capacity) first byte and end of each id, or null
+  Span whole;                 // the text
+  const unsigned char* base;  // of the text that ids are put for,
+  const uint32_t* origins;    // and its origins; null: it is the whole text
+  Span word;                  // of a pipeline: the word that the model encodes
+  bool up_to_next;            // a text ends where what follows begins (SentencePiece)
+
+  void put(size_t index, const unsigned char* text, size_t n) const;
+  void trim(const Tokenizer& t, size_t index, Span token, bool bytes) const;
+};
 
 // Collects ids: counts all, writes those that fit, merges a run of unknowns, spells unknowns as
 // bytes where the model does.
@@ -14,19 +27,37 @@ struct IdSink {
   bool after_unknown;
   Span run{};   // of text that is no piece, whose id is the last one
   Span lost{};  // the word that has no id
+  Offsets offsets{};
 
-  void put(uint32_t id) {
+  // An id, and the text that it stands for.
+  void put(uint32_t id, const unsigned char* text, size_t bytes) {
+    if (wanted(offsets.out) && result.count < capacity)
+      place({text, bytes}, text_of(t, row(t, id)), false);
+    put_id(id);
+  }
+  // The same of a token that is the text, whatever the piece of the id is.
+  void put_text(uint32_t id, const unsigned char* text, size_t bytes);
+  void put_id(uint32_t id) {
     work();
     if (result.count < capacity) ids[result.count] = id;
     ++result.count;
   }
-  void piece(uint32_t id) {
+  // The same of the text that is encoded, before it is normalized.
+  void put_whole(uint32_t id, const unsigned char* text, size_t bytes);
+  void piece(uint32_t id, const unsigned char* text, size_t bytes) {
     settle();
-    put(id < t.ids ? id : t.unknown);
+    put(id < t.ids ? id : t.unknown, text, bytes);
+  }
+  // Where the next id's text lies; `literal`: the token is `token`, whose characters are no bytes.
+  void place(Span text, Span token, bool literal);
+  // The package counts the bytes of a word's ids, and counts wrong: it has passed over a character,
+  // or has given bytes of what goes before and behind characters.
+  void no_offsets() {
+    if (wanted(offsets.out)) result.status = EncodeStatus::no_offsets;
   }
   // The unknown id for a word; where there is none the text has no ids.
   void put_unknown(const unsigned char* text, size_t bytes) {
-    if (t.unknown != kNoToken) return put(t.unknown);
+    if (t.unknown != kNoToken) return put(t.unknown, text, bytes);
     result.status = EncodeStatus::unknown_word;
     lost = {text, bytes};
   }

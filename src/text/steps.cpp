@@ -257,26 +257,45 @@ Span spelled_text(const Tokenizer& t, Spelled of, bool first) {
 
 // ---- The run ----
 
-StepRun::StepRun(const Tokenizer& t, unsigned char* scratch, uint64_t capacity)
+StepRun::StepRun(const Tokenizer& t, unsigned char* scratch, uint64_t capacity, uint32_t* origins)
     : t_(t), capacity_(capacity), memo_(scratch) {
   const size_t room = static_cast<size_t>(capacity);
   unsigned char* at = scratch + room;
   Marked* const places[] = {&all_, &from_, &to_};
   for (Marked* const m : places) {
-    *m = {at, at + room, 0};
+    *m = {at, at + room, origins, 0};
     at += 2 * room;
+    if (wanted(origins)) origins += room;
   }
 }
 
-void StepRun::put(const unsigned char* bytes, size_t n, unsigned char origin) {
+void StepRun::put(const unsigned char* bytes, size_t n, size_t at) {
+  put(bytes, n, from_.marks[at], !wanted(from_.origins) ? 0 : from_.origins[at]);
+}
+
+void StepRun::put(const unsigned char* bytes, size_t n, unsigned char mark, uint32_t origin) {
   work(1 + n);
   full_ = full_ || capacity_ - to_.size < n;
   if (full_ || n == 0) return;
   std::memcpy(to_.text + to_.size, bytes, n);
-  std::memset(to_.marks + to_.size, origin & kOfStart, n);
+  std::memset(to_.marks + to_.size, mark & kOfStart, n);
+  if (wanted(to_.origins)) fill_origins(to_.origins + to_.size, origin, n);
   if (begins_) to_.marks[to_.size] |= kBegins;
   begins_ = false;
   to_.size += n;
+}
+
+// Makes origins of the changes from `begin` on, which at … end − 1 have become.
+void StepRun::place(size_t begin, size_t at, size_t end) {
+  size_t here = at;
+  place_origins(to_.origins + begin, to_.text + begin, to_.size - begin, [&] {
+    if (at < end) here = at;
+    while (at < end) {
+      at += char_at(from_.text + at, end - at).bytes;
+      if (at < end && (from_.marks[at] & kFurther) == 0) break;
+    }
+    return from_.origins[here];
+  });
 }
 
 void StepRun::turn() {
@@ -291,14 +310,15 @@ size_t StepRun::end_of_split(size_t at) const {
   return at;
 }
 
-void StepRun::load(const unsigned char* text, size_t bytes, bool of_start) {
+void StepRun::load(const unsigned char* text, size_t begin, size_t end) {
   to_.size = 0;
   begins_ = true;
-  for (size_t at = 0; at < bytes && !full_;) {
-    const Char c = char_at(text + at, bytes - at);
+  base_ = static_cast<uint32_t>(begin);
+  for (size_t at = begin; at < end && !full_;) {
+    const Char c = char_at(text + at, end - at);
     const bool valid = c.code != kNoChar;
-    const unsigned char origin = of_start && at == 0 ? kOfStart : 0;
-    put(valid ? text + at : kReplacement, valid ? c.bytes : sizeof kReplacement, origin);
+    put(valid ? text + at : kReplacement, valid ? c.bytes : sizeof kReplacement,
+        at == 0 ? kOfStart : 0, static_cast<uint32_t>(at));
     at += c.bytes;
   }
   turn();
@@ -317,6 +337,8 @@ void StepRun::cut(StepRow row, size_t begin, size_t end) {
   work(from_.size);
   std::memcpy(from_.text, all_.text + begin, from_.size);
   std::memcpy(from_.marks, all_.marks + begin, from_.size);
+  if (wanted(from_.origins))
+    std::memcpy(from_.origins, all_.origins + begin, from_.size * sizeof *from_.origins);
   for (size_t i = 0; i < from_.size; ++i)
     from_.marks[i] =
         static_cast<unsigned char>((from_.marks[i] & kOfStart) | (i == 0 ? kBegins : 0));
@@ -366,7 +388,7 @@ void StepRun::map(StepRow row, size_t at, size_t end) {
   const MapRow m{row};
   while (at < end) {
     const unsigned char* const here = from_.text + at;
-    const unsigned char origin = from_.marks[at];
+    const size_t origin = at, begin = to_.size;
     const Char c = char_at(here, end - at);
     at += c.bytes;
     const uint32_t run = m.find(c.code == kNoChar ? 0xFFFD : c.code), change = m.change(run);
@@ -398,6 +420,9 @@ void StepRun::map(StepRow row, size_t at, size_t end) {
         put(here, c.bytes, origin);
         break;
     }
+    if (!wanted(to_.origins) || to_.size == begin) continue;
+    for (size_t i = begin; (i += char_at(to_.text + i, to_.size - i).bytes) < to_.size;)
+      to_.marks[i] |= kFurther;
   }
 }
 
@@ -420,7 +445,7 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
     place += bytes;
   }
   const size_t begin = to_.size;
-  put(from_.text + at, end - at, 0);  // makes room
+  put(from_.text + at, end - at, 0, 0);  // makes room
   if (full_) return;
   const unsigned char first = to_.marks[begin] & kBegins;
   work(256);
@@ -428,7 +453,9 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
     const Char c = size_at(i);
     uint32_t& to = places[r.order(c.code)];
     std::memcpy(to_.text + begin + to, from_.text + i, c.bytes);
-    std::memset(to_.marks + begin + to, from_.marks[i] & kOfStart, c.bytes);
+    // the package counts places: whatever comes first takes the first one's
+    std::memset(to_.marks + begin + to, to == 0 ? from_.marks[at] & kOfStart : 0, c.bytes);
+    if (wanted(to_.origins)) fill_origins(to_.origins + begin + to, change(i), c.bytes);
     to += c.bytes;
     i += c.bytes;
   }
@@ -437,7 +464,7 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
 
 void StepRun::canonical(StepRow row, size_t at, size_t end) {
   const CanonicalRow r{row};
-  const size_t begin = to_.size;
+  const size_t begin = to_.size, text = at;
   while (at < end) {
     size_t behind = at;
     bool sorted = true;
@@ -456,13 +483,25 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
     } else {
       for (size_t i = at; i < behind;) {
         const Char c = char_at(from_.text + i, behind - i);
-        put(from_.text + i, c.bytes, from_.marks[i]);
+        put(from_.text + i, c.bytes, from_.marks[i], change(i));
         i += c.bytes;
       }
     }
     at = behind;
   }
-  if (full_ || !r.composes()) return;
+  if (full_) return;
+  if (r.composes()) compose(row, begin);
+  if (wanted(to_.origins)) place(begin, text, end);
+}
+
+void StepRun::compose(StepRow row, size_t begin) {
+  const CanonicalRow r{row};
+  const auto move = [this](size_t to, size_t from, size_t n) {
+    std::memmove(to_.text + to, to_.text + from, n);
+    std::memmove(to_.marks + to, to_.marks + from, n);
+    if (wanted(to_.origins))
+      std::memmove(to_.origins + to, to_.origins + from, n * sizeof *to_.origins);
+  };
   // In place: each mark that no mark of its class or a higher one keeps from the last character of
   // class 0.
   constexpr uint32_t kMostComposed = 32;  // into one; no chain of real ones is half as long
@@ -481,8 +520,8 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
     if (bytes != 0 && bytes <= base_char.bytes + c.bytes) {
       const size_t marks_at = base + base_char.bytes, n = to - marks_at;
       work(n);
-      std::memmove(to_.text + base + bytes, to_.text + marks_at, n);
-      std::memmove(to_.marks + base + bytes, to_.marks + marks_at, n);
+      if (wanted(to_.origins)) to_.origins[base] += to_.origins[from] - 1;
+      move(base + bytes, marks_at, n);
       std::memcpy(to_.text + base, text, bytes);
       std::memset(to_.marks + base + 1, to_.marks[base] & kOfStart, bytes - 1);
       to = base + bytes + n;
@@ -495,8 +534,7 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
         made = 0;
       }
       last = order;
-      std::memmove(to_.text + to, to_.text + from, c.bytes);
-      std::memmove(to_.marks + to, to_.marks + from, c.bytes);
+      move(to, from, c.bytes);
       to += c.bytes;
     }
     from += c.bytes;
@@ -505,7 +543,9 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
 }
 
 void StepRun::clusters(StepRow row, size_t at, size_t end) {
-  Output out{to_.text + to_.size, capacity_ - to_.size, 0, false};
+  uint32_t* const origins = !wanted(to_.origins) ? nullptr : to_.origins + to_.size;
+  Output out{to_.text + to_.size, capacity_ - to_.size, 0, false, origins};
+  const size_t text = at, begin = to_.size;
   Tokenizer of = t_;
   if (const ClustersRow own{row}; row.next().p != row.part()) {
     of.trie = own.trie();
@@ -528,6 +568,7 @@ void StepRun::clusters(StepRow row, size_t at, size_t end) {
   if (begins_) to_.marks[to_.size] |= kBegins;
   begins_ = false;
   to_.size += n;
+  if (wanted(origins)) place(begin, text, end);
 }
 
 void StepRun::strip(StepRow row, size_t at, size_t end) {
@@ -538,7 +579,7 @@ void StepRun::strip(StepRow row, size_t at, size_t end) {
     for (Char c; end > at && blank(c = char_before(from_.text + at, end - at));) end -= c.bytes;
   while (at < end) {
     const Char c = char_at(from_.text + at, end - at);
-    put(from_.text + at, c.bytes, from_.marks[at]);
+    put(from_.text + at, c.bytes, at);
     at += c.bytes;
   }
 }
@@ -551,12 +592,12 @@ void StepRun::replace(StepRow row, size_t at, size_t end) {
   for (;;) {
     const PatternCuts::Segment next = cuts.next_segment(pattern, from_.text, memo_);
     if (next.match)
-      put(content.text, content.bytes, at < end ? from_.marks[at] : 0);
+      put(content.text, content.bytes, at < end ? from_.marks[at] : 0, origin_before(next.end));
     else if (next.end == at)
       return;
     for (size_t bytes = 0; !next.match && at < next.end; at += bytes) {
       bytes = char_at(from_.text + at, next.end - at).bytes;
-      put(from_.text + at, bytes, from_.marks[at]);
+      put(from_.text + at, bytes, at);
     }
     at = next.end;
   }
@@ -569,10 +610,10 @@ void StepRun::prefix(StepRow row, size_t at, size_t end) {
       end - at >= text.bytes && std::memcmp(from_.text + at, text.text, text.bytes) == 0;
   if (((flags & kFirstSplit) == 0 || (from_.marks[at] & kOfStart) != 0) &&
       ((flags & kUnlessThere) == 0 || !there))
-    put(text.text, text.bytes, from_.marks[at]);
+    put(text.text, text.bytes, at);
   while (at < end) {
     const size_t bytes = char_at(from_.text + at, end - at).bytes;
-    put(from_.text + at, bytes, from_.marks[at]);
+    put(from_.text + at, bytes, at);
     at += bytes;
   }
 }
@@ -580,7 +621,7 @@ void StepRun::prefix(StepRow row, size_t at, size_t end) {
 void StepRun::letters(size_t at, size_t end) {
   for (; at < end; ++at) {
     unsigned char letter[4];
-    put(letter, write_char(letter, letter_of(from_.text[at])), from_.marks[at]);
+    put(letter, write_char(letter, letter_of(from_.text[at])), at);
   }
 }
 
@@ -594,7 +635,7 @@ void StepRun::split(StepRow row, size_t at, size_t end) {
     begins_ = true;
     for (size_t bytes = 0; !removed && at < next; at += bytes) {
       bytes = char_at(from_.text + at, next - at).bytes;
-      put(from_.text + at, bytes, from_.marks[at]);
+      put(from_.text + at, bytes, at);
     }
     at = next;
   }

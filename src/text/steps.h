@@ -75,20 +75,24 @@ const char* check_steps(Tokenizer* t);
 struct Marked {
   unsigned char* text;   // (capacity)
   unsigned char* marks;  // (capacity)
+  uint32_t* origins;     // (capacity) or null
   size_t size;
 };
-// Marks: a split begins here; the byte comes from the beginning of the whole text.
-constexpr unsigned char kBegins = 1, kOfStart = 2;
+// Marks: a split begins here; the byte comes from the beginning of the whole text; a map has made
+// its character of another one, and not as the first.
+constexpr unsigned char kBegins = 1, kOfStart = 2, kFurther = 4;
 
 // A text on its way through the steps: it is read in one place and written in another, in turns.
 class StepRun {
  public:
-  static constexpr uint64_t kScratch = 7;  // bytes for each byte of capacity
+  // for each byte of capacity: bytes, and numbers where offsets are asked for
+  static constexpr uint64_t kScratch = 7, kOrigins = 3;
 
-  StepRun(const Tokenizer& t, unsigned char* scratch, uint64_t capacity);
+  // origins: (kOrigins · capacity) or null
+  StepRun(const Tokenizer& t, unsigned char* scratch, uint64_t capacity, uint32_t* origins);
 
   // A stretch of the text as it is; bytes that are not UTF-8 become U+FFFD.
-  void load(const unsigned char* text, size_t bytes, bool of_start);
+  void load(const unsigned char* text, size_t begin, size_t end);
   // The normalizer's rows; returns those of the pre-tokenizer.
   StepRow normalize(StepRow rows);
   // Takes a part of the normalized text through the pre-tokenizer.
@@ -102,10 +106,21 @@ class StepRun {
  private:
   void run(StepRow row);
   void turn();
-  void put(const unsigned char* bytes, size_t n, unsigned char origin);
+  // Writes bytes that come from the character at a place.
+  void put(const unsigned char* bytes, size_t n, size_t at);
+  void put(const unsigned char* bytes, size_t n, unsigned char mark, uint32_t origin);
+  void place(size_t begin, size_t at, size_t end);
+  // The change (origins.h) of the character at a place of a text that a map has decomposed.
+  uint32_t change(size_t at) const { return (from_.marks[at] & kFurther) != 0 ? 1 : 0; }
+  // The origin of what ends before a place.
+  uint32_t origin_before(size_t at) const {
+    if (!wanted(from_.origins)) return 0;
+    return at == 0 ? kEmpty | base_ : from_.origins[at - 1];
+  }
   size_t end_of_split(size_t at) const;
   void map(StepRow row, size_t at, size_t end);
   void canonical(StepRow row, size_t at, size_t end);
+  void compose(StepRow row, size_t begin);
   void order_marks(StepRow row, size_t at, size_t end);
   void clusters(StepRow row, size_t at, size_t end);
   void strip(StepRow row, size_t at, size_t end);
@@ -118,6 +133,7 @@ class StepRun {
   const uint64_t capacity_;
   unsigned char* memo_;  // (capacity)
   Marked all_, from_, to_;
+  uint32_t base_ = 0;     // where the text that was loaded begins
   bool begins_ = false;  // the next byte begins a split
   bool full_ = false;
 };

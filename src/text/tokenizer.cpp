@@ -26,21 +26,26 @@ uint64_t normalized_limit(const Tokenizer& t, uint64_t text_bytes) {
 bool encode_stretches(const Tokenizer& t, IdSink* out, Stretch* s) {
   const unsigned char* const text = s->text;
   unsigned char* const room = s->writable + kPrefixRoom;
+  uint32_t* const origins = !wanted(s->origins) ? nullptr : s->origins + kPrefixRoom;
   AddedSplit split(t, text, s->bytes, false);
   for (AddedSplit::Stretch raw{}; split.next(&raw);) {
     if (raw.id != kNoToken) {
-      out->put(raw.id);
+      out->put_whole(raw.id, text + raw.begin, raw.end - raw.begin);
       continue;
     }
-    const uint64_t n =
-        t.model->normalize(t, room, s->limit - kPrefixRoom, text + raw.begin, raw.end - raw.begin);
+    Output output{room,  s->limit - kPrefixRoom, 0,
+                  false, origins,                static_cast<uint32_t>(raw.begin)};
+    const uint64_t n = t.model->normalize(t, &output, text + raw.begin, raw.end - raw.begin);
     if (n == kNormalizedTooLong) return false;
+    out->offsets.base = room;
+    out->offsets.origins = origins;
     AddedSplit again(t, room, static_cast<size_t>(n), true);
     for (AddedSplit::Stretch part{}; again.next(&part);) {
       if (part.id != kNoToken) {
-        out->put(part.id);
+        out->put_text(part.id, room + part.begin, part.end - part.begin);
         continue;
       }
+      s->origins = !wanted(origins) ? nullptr : origins + part.begin;
       s->text = s->writable = room + part.begin;
       s->bytes = part.end - part.begin;
       s->first = raw.begin + part.begin == 0;
@@ -66,8 +71,12 @@ size_t language_code(const unsigned char* text, size_t bytes) {
 
 // A whole text as one stretch.
 bool encode_whole(const Tokenizer& t, IdSink* out, Stretch* s) {
-  const uint64_t n = t.model->normalize(t, s->writable, s->limit, s->text, s->bytes);
+  Output output{s->writable, s->limit, 0, false, s->origins,
+                static_cast<uint32_t>(s->text - out->offsets.whole.text)};
+  const uint64_t n = t.model->normalize(t, &output, s->text, s->bytes);
   if (n == kNormalizedTooLong) return false;
+  out->offsets.base = s->writable;
+  out->offsets.origins = s->origins;
   s->text = s->writable;
   s->bytes = static_cast<size_t>(n);
   t.model->encode(t, out, *s);
@@ -81,7 +90,7 @@ bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
   AddedSplit split(t, text, s->bytes, false);
   for (AddedSplit::Stretch part{}; split.next(&part);) {
     if (part.id != kNoToken) {
-      out->put(part.id);
+      out->put_whole(part.id, text + part.begin, part.end - part.begin);
       continue;
     }
     s->text = text + part.begin;
@@ -89,7 +98,7 @@ bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
     if ((t.flags & kLanguageCodes) != 0)
       if (const size_t bytes = language_code(s->text, s->bytes)) {
         const uint32_t id = listed_id(t, s->text, bytes);
-        out->put(id != kNoToken ? id : t.unknown);
+        out->put_whole(id != kNoToken ? id : t.unknown, s->text, bytes);
         s->text += bytes;
         s->bytes -= bytes;
       }
@@ -98,19 +107,30 @@ bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
   return true;
 }
 
+// The numbers of a text: origins of a normalized text, of which one more ends the last piece.
+OffsetRoom offset_room(const Tokenizer& t, uint64_t limit) {
+  if (t.model->offset_room != nullptr) return t.model->offset_room(t, limit);
+  return {limit + 1, t.model->merges ? limit : 0};
+}
+uint64_t offset_bytes(const Tokenizer& t, uint64_t limit) {
+  const OffsetRoom room = offset_room(t, limit);
+  return sizeof(uint32_t) * (room.origins + room.symbols);
+}
+
 }  // namespace
 
-uint64_t tokenizer_scratch_bytes(const Tokenizer& t, uint64_t text_bytes) noexcept {
+uint64_t tokenizer_scratch_bytes(const Tokenizer& t, uint64_t text_bytes, bool offsets) noexcept {
   if (t.model->least_expansion == 0) return 0;
   constexpr uint64_t kMost = 0x7FFFFFFFu;
   if (text_bytes > kMost || normalized_limit(t, text_bytes) > kMost) return ~uint64_t{0};
   const uint64_t limit = normalized_limit(t, text_bytes);
-  return t.model->scratch(t, limit) + limit;
+  return t.model->scratch(t, limit) + limit + (kHasOffsets && offsets ? offset_bytes(t, limit) : 0);
 }
 
 EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity, const char* text,
-                              size_t text_bytes, void* scratch, size_t scratch_bytes) noexcept {
-  const uint64_t needed = tokenizer_scratch_bytes(t, text_bytes);
+                              size_t text_bytes, void* scratch, size_t scratch_bytes,
+                              uint32_t* offsets) noexcept {
+  const uint64_t needed = tokenizer_scratch_bytes(t, text_bytes, wanted(offsets));
   if (needed > scratch_bytes) return {EncodeStatus::text_too_long, 0, 0, 0};
   IdSink out{t, ids, capacity, {EncodeStatus::ok, 0, 0, 0}, false};
   Stretch s{reinterpret_cast<const unsigned char*>(text),
@@ -118,13 +138,22 @@ EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity
             nullptr,
             true,
             static_cast<unsigned char*>(scratch),
-            normalized_limit(t, text_bytes)};
+            normalized_limit(t, text_bytes),
+            nullptr,
+            nullptr};
+  out.offsets = {offsets, {s.text, s.bytes}, s.text, nullptr, {}, !packaged(t)};
   if (t.model->least_expansion == 0) {
     t.model->encode(t, &out, s);
     return out.result;
   }
-  // The normalized text takes the end of the scratch, the encoder's tables its aligned start.
+  // The normalized text takes the end of the scratch, the encoder's tables its aligned start,
+  // behind what offsets take.
   s.writable = s.scratch + static_cast<size_t>(needed - s.limit);
+  if (wanted(offsets)) {
+    s.ends = static_cast<uint32_t*>(scratch);
+    s.origins = s.ends + static_cast<size_t>(offset_room(t, s.limit).symbols);
+    s.scratch += static_cast<size_t>(offset_bytes(t, s.limit));
+  }
   const bool fits = t.model->encode_text        ? t.model->encode_text(t, &out, s)
                     : packaged(t)               ? encode_stretches(t, &out, &s)
                     : (t.flags & kHasList) != 0 ? encode_listed(t, &out, &s)

@@ -101,16 +101,17 @@ struct Tokenizer {
                                   const char** why) noexcept;
 
 // Bytes of scratch that encode any text of at most `text_bytes` bytes.
-// A function of the section's header and of `text_bytes` only, equal on every machine; 0 for a word
-// list; UINT64_MAX when a text of that size cannot be encoded at all (its normalized form could
-// pass 2³¹ bytes).
-[[nodiscard]] uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer,
-                                               uint64_t text_bytes) noexcept;
+// A function of the section's header and of the arguments only, equal on every machine; 0 for a
+// word list; UINT64_MAX when a text of that size cannot be encoded at all (its normalized form
+// could pass 2³¹ bytes).
+[[nodiscard]] uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer, uint64_t text_bytes,
+                                               bool offsets = false) noexcept;
 
 enum class EncodeStatus : uint32_t {
   ok = 0,
   text_too_long = 1,  // the scratch was made for a shorter text; nothing was written
   unknown_word = 2,   // a word list without an unknown id: the word is not in it
+  no_offsets = 3,     // the ids of a word do not stand for its characters one after the other
 };
 
 struct EncodeResult {
@@ -125,12 +126,16 @@ struct EncodeResult {
 // `capacity` are written. `ids` may be null when `capacity` is 0. `text` is any bytes, zeros and
 // invalid UTF-8 included; it needs no terminator. `scratch` is aligned to 4 and has at least
 // tokenizer_scratch_bytes(tokenizer, text_bytes) bytes, else text_too_long; its contents are
-// nothing before and nothing after. Threads may share the tokenizer, each with its own scratch.
+// nothing before and nothing after. `offsets` (2 · capacity) or null: of each id where the text
+// that it stands for begins and ends, as the package says it; scratch is then what
+// tokenizer_scratch_bytes says with offsets. Threads may share the tokenizer, each with its own
+// scratch.
 // Sources: Kudo 2018 (unigram, 3.2), Sennrich et al. 2016 (BPE), Kudo and Richardson 2018
 // (normalization).
 [[nodiscard]] EncodeResult tokenizer_encode(const Tokenizer& tokenizer, uint32_t* ids,
                                             size_t capacity, const char* text, size_t text_bytes,
-                                            void* scratch, size_t scratch_bytes) noexcept;
+                                            void* scratch, size_t scratch_bytes,
+                                            uint32_t* offsets = nullptr) noexcept;
 
 // One piece of the vocabulary. `text` has no terminator.
 struct PieceView {

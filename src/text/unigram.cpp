@@ -53,7 +53,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
     if (id == kNoToken || row(t, id).type() == PieceType::unused)
       out->unknown(text + at, length[at]);
     else
-      out->piece(id);
+      out->piece(id, text + at, length[at]);
   }
   out->settle();
 }

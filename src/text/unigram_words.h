@@ -63,6 +63,12 @@ struct UnigramWords {
     return find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
   }
 
+  // The package's token is the text, not the unknown piece's.
+  void put_unknown(const unsigned char* text, size_t bytes) {
+    if (t.unknown != kNoToken) return out->put_text(t.unknown, text, bytes);
+    out->put_unknown(text, bytes);
+  }
+
   // Neighbors that are unknown are one token; which may happen to be a piece, or become its bytes.
   void put(const unsigned char* text, size_t bytes) {
     const uint32_t n = static_cast<uint32_t>(bytes);
@@ -78,9 +84,9 @@ struct UnigramWords {
         id = piece(text + at, end - at);
       }
       if (id != kNoToken)
-        out->put(id);
+        out->put_text(id, text + at, end - at);
       else if (byte_ids == nullptr || !out->put_bytes(byte_ids, text + at, end - at))
-        out->put_unknown(text + at, end - at);
+        put_unknown(text + at, end - at);
       at = end;
     }
   }

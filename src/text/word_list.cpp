@@ -34,7 +34,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
       out->result = {EncodeStatus::unknown_word, out->result.count, at, end - at};
       return;
     }
-    out->put(id);
+    out->put(id, s.text + at, end - at);
   }
 }
 

@@ -46,7 +46,13 @@ struct WordPieces {
       at += length;
     }
     if (!known) return out->put_unknown(word, bytes);
-    for (uint32_t i = 0; i < count; ++i) out->put(ids[i]);
+    for (uint32_t i = 0; i < count; ++i) {
+      const bool places = wanted(out->offsets.out);
+      const uint32_t length =
+          places ? row(t, ids[i]).length() - (i > 0 ? t.prefix_bytes : 0) : 0;
+      out->put(ids[i], word, length);
+      word += length;
+    }
   }
 };
 

@@ -187,7 +187,7 @@ struct Fixture {
   Engine e{file, nullptr, &limits};
   Block block{1 << 20}, arena{1 << 20}, made{1 << 20};  // an arena has red zones
   const uint32_t ids[2] = {5, 6};
-  uint32_t out[8] = {};
+  uint32_t out[8] = {}, offsets[16] = {};
 
   void fresh() {
     phasor_sequence_clear(e.session, 0);
@@ -832,6 +832,15 @@ std::map<std::string, NumberCall> number_calls(Fixture* f, std::vector<float>* f
        [=](uint64_t v, float) {
          line(phasor_text_to_ids(s, PHASOR_TARGET, static_cast<int>(n(v)), f->out, 8, &bytes, "ab",
                                  2, &error));
+       }},
+      {"phasor_text_to_offsets.side",
+       [=](uint64_t v, float) {
+         line(phasor_text_to_offsets(s, n(v), 1, f->out, f->offsets, 8, &bytes, "ab", 2, &error));
+       }},
+      {"phasor_text_to_offsets.template_ids",
+       [=](uint64_t v, float) {
+         line(phasor_text_to_offsets(s, PHASOR_TARGET, static_cast<int>(n(v)), f->out, f->offsets,
+                                     8, &bytes, "ab", 2, &error));
        }},
       {"phasor_pair_to_ids.side",
        [=](uint64_t v, float) {

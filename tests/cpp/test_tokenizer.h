@@ -265,15 +265,24 @@ inline void use(const Tokenizer& t) {
                                       "ｆｕｌｌ é"};
   for (const char* text : texts) {
     const std::size_t size = std::strlen(text);
-    const std::uint64_t bytes = tokenizer_scratch_bytes(t, size);
-    REQUIRE(bytes < (std::uint64_t{1} << 24));
-    const Block scratch(static_cast<std::size_t>(bytes)), copy(text, size);
-    Ids ids(64);
-    const EncodeResult r =
-        tokenizer_encode(t, ids.data(), ids.size(), static_cast<const char*>(copy.data), size,
-                         scratch.data, static_cast<std::size_t>(bytes));
+    Ids ids(64), again(64), offsets(128);
+    const Block copy(text, size);
+    const auto encode = [&](Ids* to, std::uint32_t* places) {
+      const std::uint64_t bytes = tokenizer_scratch_bytes(t, size, places != nullptr);
+      REQUIRE(bytes < (std::uint64_t{1} << 24));
+      const Block scratch(static_cast<std::size_t>(bytes));
+      return tokenizer_encode(t, to->data(), to->size(), static_cast<const char*>(copy.data), size,
+                              scratch.data, static_cast<std::size_t>(bytes), places);
+    };
+    const EncodeResult r = encode(&ids, nullptr), placed = encode(&again, offsets.data());
+    REQUIRE(placed.count == r.count);
+    REQUIRE((placed.status == r.status || placed.status == EncodeStatus::no_offsets));
     for (std::size_t i = 0; i < r.count && i < ids.size(); ++i) {
       if (r.status == EncodeStatus::ok) REQUIRE(ids[i] < t.pieces);
+      if (placed.status != EncodeStatus::ok) continue;
+      REQUIRE(again[i] == ids[i]);
+      REQUIRE(offsets[2 * i] <= offsets[2 * i + 1]);
+      REQUIRE(offsets[2 * i + 1] <= size);
     }
   }
   const std::size_t capacity = token_decode_capacity(t);

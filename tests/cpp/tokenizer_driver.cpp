@@ -2,7 +2,8 @@
 //   tokenizer_driver SECTION encode   in: {u32 bytes, text}…    out: {u32 status, u32 count, u32
 //   ids[count]}… tokenizer_driver SECTION decode   in: {u32 count, u32 ids}… out: {u32 bytes,
 //   text}…, streamed id by id tokenizer_driver SECTION time     in as encode              out:
-//   seconds, as text, for each
+//   seconds, as text, for each tokenizer_driver SECTION offsets  in as encode              out:
+//   {u32 status, u32 count, u32 begin and end of each}…
 // Numbers are little-endian. Every text gets a scratch of exactly the size that is asked for, in a
 // block of its own.
 #include <cstdint>
@@ -27,29 +28,30 @@ void write_u32(std::uint32_t value) { std::fwrite(&value, 4, 1, stdout); }
 
 struct Encoded {
   phasor::EncodeResult result;
-  std::vector<std::uint32_t> ids;
+  std::vector<std::uint32_t> ids, offsets;
   double seconds;
 };
 
-Encoded encode(const phasor::Tokenizer& tokenizer, const std::string& text) {
+Encoded encode(const phasor::Tokenizer& tokenizer, const std::string& text, bool offsets) {
   const std::size_t scratch_bytes =
-      static_cast<std::size_t>(tokenizer_scratch_bytes(tokenizer, text.size()));
+      static_cast<std::size_t>(tokenizer_scratch_bytes(tokenizer, text.size(), offsets));
   void* const scratch = std::malloc(scratch_bytes);
   char* const copy = static_cast<char*>(std::malloc(text.size()));  // no terminator behind it
   if (!text.empty()) std::memcpy(copy, text.data(), text.size());
   Encoded out{};
   const std::clock_t start = std::clock();  // the processor's: others may have the machine
   out.ids.resize(text.size() + 8);
-  out.result = tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(),
-                                scratch, scratch_bytes);
-  const std::size_t count = out.result.count;
-  if (count > out.ids.size()) {
-    out.ids.resize(count);
-    out.result = tokenizer_encode(tokenizer, out.ids.data(), count, copy, text.size(), scratch,
-                                  scratch_bytes);
+  for (;;) {
+    if (offsets) out.offsets.resize(2 * out.ids.size());
+    out.result = tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(),
+                                  scratch, scratch_bytes, offsets ? out.offsets.data() : nullptr);
+    if (out.result.count <= out.ids.size()) break;
+    out.ids.resize(out.result.count);
   }
+  const std::size_t count = out.result.count;
   out.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   out.ids.resize(count);
+  out.offsets.resize(offsets ? 2 * count : 0);
   std::free(copy);
   std::free(scratch);
   return out;
@@ -72,7 +74,7 @@ std::string decode(const phasor::Tokenizer& tokenizer, const std::vector<std::ui
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) fail("usage: tokenizer_driver SECTION encode|decode|time");
+  if (argc != 3) fail("usage: tokenizer_driver SECTION encode|decode|time|offsets");
   std::FILE* const file = std::fopen(argv[1], "rb");
   if (file == nullptr) fail("cannot open the section");
   std::vector<unsigned char> section;
@@ -94,14 +96,15 @@ int main(int argc, char** argv) {
     } else {
       std::string text(size, '\0');
       if (size > 0 && std::fread(&text[0], 1, size, stdin) != size) fail("input is cut off");
-      const Encoded encoded = encode(tokenizer, text);
+      const Encoded encoded = encode(tokenizer, text, mode == "offsets");
       if (mode == "time") {
         std::printf("%.6f\n", encoded.seconds);
         continue;
       }
       write_u32(static_cast<std::uint32_t>(encoded.result.status));
-      write_u32(static_cast<std::uint32_t>(encoded.ids.size()));
-      std::fwrite(encoded.ids.data(), 4, encoded.ids.size(), stdout);
+      const std::vector<std::uint32_t>& numbers = mode == "offsets" ? encoded.offsets : encoded.ids;
+      write_u32(static_cast<std::uint32_t>(numbers.size()));
+      std::fwrite(numbers.data(), 4, numbers.size(), stdout);
     }
   }
   return 0;

@@ -41,6 +41,24 @@ struct Text {
   size_t bytes;
 };
 
+// The same ids with offsets, each inside of the text.
+void placed(const Tokenizer& t, const Text& text, const uint32_t* ids, size_t count) {
+  const uint64_t need = tokenizer_scratch_bytes(t, text.bytes, true);
+  if (need > 1u << 22) return;
+  const Block scratch(static_cast<size_t>(need)), again(count * 4), offsets(count * 8);
+  const EncodeResult r =
+      tokenizer_encode(t, again.as<uint32_t>(), count, text.text, text.bytes, scratch.as(),
+                       scratch.size(), count == 0 ? nullptr : offsets.as<uint32_t>());
+  demand(r.count == count, "offsets change the ids");
+  if (r.status == EncodeStatus::no_offsets) return;
+  const uint32_t* const all = offsets.as<uint32_t>();
+  for (size_t i = 0; i < count; ++i) {
+    demand(again.as<uint32_t>()[i] == ids[i], "offsets change the ids");
+    demand(all[2 * i] <= all[2 * i + 1] && all[2 * i + 1] <= text.bytes,
+           "a token that is not in the text");
+  }
+}
+
 std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
   const uint64_t need = tokenizer_scratch_bytes(t, text.bytes);
   if (need > 1u << 22) return {};
@@ -68,6 +86,7 @@ std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
     demand(all[i] < t.ids, "an id outside of the vocabulary");
     demand(i >= 2 || all[i] == few[i], "a text has other ids");
   }
+  placed(t, text, all, r.count);
   return std::vector<uint32_t>(all, all + r.count);
 }
 

@@ -303,6 +303,8 @@ def test_invalid_utf8(text, place):
         says=["line 2", f"byte {place}"],
     )
     bad(1, "tokenize", TRANSLATOR, stdin=text, says=["line 1", "UTF-8"])
+    bad(1, "tokenize", TRANSLATOR, "--offsets", stdin=text, says=["line 1", "UTF-8"])
+    bad(2, "tokenize", TRANSLATOR, "--offsets", "--decode", says=["--offsets", "--decode"])
 
 
 def test_too_long_a_line():

@@ -122,6 +122,11 @@ def test_ids_and_texts(translator, language):
         assert translator.tokenize(text) == [int(word) for word in said.split(",")]
         bare = translator.tokenize(text, add_special_tokens=False)
         assert translator.detokenize(bare, side="source") == text
+        ids, places = translator.tokenize(text, offsets=True)
+        said = json.loads(told(program(), "tokenize", TRANSLATOR, "--offsets", "--json", text))
+        assert (ids, [list(place) for place in places]) == (said["ids"], said["offsets"])
+        assert ids == translator.tokenize(text) and places[-1] == (0, 0)
+        assert "".join(text[begin:end] for begin, end in places) == text
     long = "The game was played." * 1000
     assert language.detokenize(language.tokenize(long)) == long
 

@@ -39,6 +39,7 @@ DATA = Path(os.environ.get("PHASOR_DATA", ROOT.parent / "shared" / "data"))
 TATOEBA = DATA / "cmn-eng" / "cmn.attrib.txt"
 LLAMA = DATA / "llama2c" / "tok512.model"
 SPACE = "\u2581"
+NO_OFFSETS = 3  # EncodeStatus
 
 
 # ---- The driver
@@ -61,16 +62,28 @@ class Driver:
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done.stdout
 
-    def encode(self, section: Path, texts: list[bytes]) -> list[list[int]]:
-        out = self._run(section, "encode", b"".join(struct.pack("<I", len(t)) + t for t in texts))
+    def _numbers(self, section: Path, mode: str, texts: list[bytes]) -> list[tuple[int, list[int]]]:
+        out = self._run(section, mode, b"".join(struct.pack("<I", len(t)) + t for t in texts))
         at, results = 0, []
-        for text in texts:
+        for _ in texts:
             status, count = struct.unpack_from("<II", out, at)
-            assert status == 0, f"status {status} for {text[:60]!r}"
-            results.append(np.frombuffer(out, "<u4", count, at + 8).tolist())
+            results.append((status, np.frombuffer(out, "<u4", count, at + 8).tolist()))
             at += 8 + 4 * count
         assert at == len(out)
         return results
+
+    def encode(self, section: Path, texts: list[bytes]) -> list[list[int]]:
+        results = self._numbers(section, "encode", texts)
+        for text, (status, _) in zip(texts, results):
+            assert status == 0, f"status {status} for {text[:60]!r}"
+        return [ids for _, ids in results]
+
+    def offsets(self, section: Path, texts: list[bytes]) -> list[list[tuple[int, int]] | None]:
+        """First byte and end of each id's text; None where the engine refuses them."""
+        return [
+            None if status == NO_OFFSETS else list(zip(numbers[::2], numbers[1::2]))
+            for status, numbers in self._numbers(section, "offsets", texts)
+        ]
 
     def decode(self, section: Path, sequences: list[list[int]]) -> list[bytes]:
         out = self._run(
@@ -118,6 +131,22 @@ def build_driver(folder: Path) -> Driver:
     return Driver(program, folder)
 
 
+def in_characters(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte ranges as the tokenizers package gives them in characters (its
+    BytesToCharOffsetConverter)."""
+    of = [i for i, character in enumerate(text) for _ in character.encode()]
+    out = []
+    for begin, end in offsets:
+        if begin == end == len(of):  # what was trimmed to nothing, which it does afterwards
+            begin = end = len(text)
+        elif begin < len(of) and end < len(of):
+            begin, end = of[begin], of[end]
+        elif begin < len(of):
+            begin, end = of[begin], (of[end - 1] if 0 < end <= len(of) else of[begin] + 1) + 1
+        out.append((begin, end))
+    return out
+
+
 def as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
@@ -125,12 +154,16 @@ def as_bytes(text: str | bytes) -> bytes:
 def compare(
     driver: Driver, model: bytes, texts: list[bytes], sequences: list[list[int]] = ()
 ) -> None:
-    """Asserts equal ids for the texts, and equal text for their ids and for the sequences."""
+    """Asserts equal ids and offsets for the texts, and equal text for their ids and for the
+    sequences."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     section = driver.section(build_sentencepiece_section(model))
-    expected = [processor.encode(text) for text in texts]
+    mappings = [processor.encode(text, return_type="offset_mapping") for text in texts]
+    expected = [mapping["ids"] for mapping in mappings]
     for text, want, got in zip(texts, expected, driver.encode(section, texts)):
         assert got == want, f"{text[:200]!r}"
+    for text, want, got in zip(texts, mappings, driver.offsets(section, texts)):
+        assert got == want["offsets"], f"{text[:200]!r}"
     sequences = [*expected, *sequences]
     for ids, got in zip(sequences, driver.decode(section, sequences)):
         assert got == as_bytes(processor.decode(ids)), f"{ids[:50]}"

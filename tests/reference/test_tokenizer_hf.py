@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers
 
 import make_hf  # noqa: E402
 import make_unicode  # noqa: E402
-from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
+from test_tokenizer import DATA, Driver, driver, in_characters  # noqa: E402, F401
 
 import make as golden  # noqa: E402
 from phasor.errors import PhasorError  # noqa: E402
@@ -140,15 +140,23 @@ def long_texts() -> list[str]:
     ]
 
 
+OFFSETS = 3000  # texts whose offsets are compared
+
+
 def compare(
     driver: Driver, tokenizer: Tokenizer, section: Path, texts: list[str], decode: bool = True
 ) -> None:
-    """Asserts equal ids for the texts, and equal text for their ids."""
-    expected = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
-    for text, want, got in zip(
-        texts, expected, driver.encode(section, [t.encode() for t in texts])
-    ):
+    """Asserts equal ids and offsets for the texts, and equal text for their ids."""
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    expected = [e.ids for e in encodings]
+    given = [t.encode() for t in texts]
+    for text, want, got in zip(texts, expected, driver.encode(section, given)):
         assert got == want, f"{text[:200]!r}"
+    places = driver.offsets(section, given[:OFFSETS])
+    for text, want, got in zip(texts, encodings, places):
+        # None: the package counts from too far back (file-format.md)
+        assert got is None or in_characters(text, got) == want.offsets, f"{text[:200]!r}"
+    assert any(got for got in places)
     if decode:
         compare_decoding(driver, tokenizer, section, expected)
 

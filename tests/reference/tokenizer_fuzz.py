@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 import tokenizer_draws as draws
-from test_tokenizer import Driver, build_driver
+from test_tokenizer import Driver, build_driver, in_characters
 from tokenizers import Tokenizer
 
 from phasor.errors import PhasorError
@@ -171,6 +171,17 @@ def _first(
     )
 
 
+def _offsets(driver: Driver, path: Path, known: list[tuple[bytes, list]]) -> str | None:
+    # what is no UTF-8 the package reads as U+FFFD, whose places are not the text's
+    known = [(text, offsets) for text, offsets in known if draws.as_text(text).encode() == text]
+    texts = [text for text, _ in known]
+    ours = [
+        theirs if found is None else in_characters(draws.as_text(text), found)
+        for (text, theirs), found in zip(known, driver.offsets(path, texts))
+    ]
+    return _first("offsets", texts, [offsets for _, offsets in known], ours, _bytes_shown)
+
+
 def _template(tokenizer: Tokenizer, info: dict, given: list[str]) -> str | None:
     """What goes around a text and a pair of texts, the segments of both, and the truncation."""
     cut = tokenizer.truncation
@@ -219,16 +230,19 @@ def difference(
     """What is wrong with a section, in a line. Raised if the package encodes no text at all."""
     cut = tokenizer.truncation
     tokenizer.no_truncation()
-    theirs = _all_asked(lambda text: tokenizer.encode(text, add_special_tokens=False).ids, map(
+    encodings = _all_asked(lambda text: tokenizer.encode(text, add_special_tokens=False), map(
         draws.as_text, given
     ))  # fmt: skip
-    known = [(text, ids) for text, ids in zip(given, theirs) if ids is not None]
+    known = [(text, encoding) for text, encoding in zip(given, encodings) if encoding is not None]
     if not any(text for text, _ in known):
         raise Raised("no text is encoded")
-    given, theirs = [text for text, _ in known], [ids for _, ids in known]
+    given, theirs = [text for text, _ in known], [encoding.ids for _, encoding in known]
     path = driver.section(section)
     try:
         found = _first("ids", given, theirs, driver.encode(path, given), _bytes_shown)
+        if found:
+            return found
+        found = _offsets(driver, path, [(text, encoding.offsets) for text, encoding in known])
         if found:
             return found
         sequences = [*theirs, *draws.sequences(seed, tokenizer, SEQUENCES)]

@@ -24,6 +24,7 @@ class Answer final : public Encoder {
 
  private:
   uint32_t logit_rows() const override { return kRows; }
+  bool wants_places() const override { return true; }
 
   // Softmax over the text's tokens and the first one of all, which stands for "no answer".
   vector<double> chances(const vector<float>& logits, size_t first, size_t count) const {

@@ -17,6 +17,7 @@ class Tag final : public Encoder {
 
  private:
   uint32_t logit_rows() const override { return kRows; }
+  bool wants_places() const override { return true; }
 
   struct Entity {
     string label;  // without B- or I-

@@ -87,8 +87,16 @@ string Encoder::label(uint32_t index) const { return label_of(e_.model, index); 
 
 bool Encoder::places(const Text& text, size_t* first, vector<Span>* spans, string* why) const {
   *first = text.ids.size() - e_.source.suffix_count - text.last;
-  return token_spans(e_, PHASOR_SOURCE, text.given, text.ids.data() + *first, text.last, spans,
-                     why);
+  TokenIds ids;
+  if (!text_offsets(e_, PHASOR_SOURCE, false, text.given, &ids, spans, why)) return false;
+  if (ids.size() < text.last)
+    return *why = "the text has tokens that are not its own, which have no place in it", false;
+  spans->resize(text.last);  // what a text is cut to
+  for (Span& s : *spans) {
+    while (s.begin < s.end && text.given[s.begin] == ' ') ++s.begin;
+    while (s.end > s.begin && text.given[s.end - 1] == ' ') --s.end;
+  }
+  return true;
 }
 
 bool Encoder::rows(uint32_t sequence, uint32_t first, uint32_t count, string* why) {
@@ -181,6 +189,7 @@ bool Encoder::start() {
   size_t more = prompt_.size();
   for (const string& part : around_) more += part.size();
   make_text_room(&limits, longest_argument(o_) + more + longest_question());
+  if (wants_places()) limits.outputs |= PHASOR_WANT_OFFSETS;
   if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
   return e_.start(limits);
 }
@@ -330,6 +339,12 @@ string label_of(const phasor_model* model, uint32_t index) {
   size_t bytes = 0;
   const char* text = phasor_label(model, index, &bytes);
   return text != nullptr ? string(text, bytes) : format("class %u", index);
+}
+
+// How many characters a text has before byte `at`.
+static size_t characters(const string& text, size_t at) {
+  return size_t(std::count_if(text.begin(), text.begin() + ptrdiff_t(at),
+                              [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
 string stretch(const string& text, const Span& s, Json* json) {

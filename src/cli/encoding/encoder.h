@@ -6,7 +6,6 @@
 #include "../engine/vectors.h"
 #include "../io/json.h"
 #include "../options/input.h"
-#include "spans.h"
 
 namespace cli {
 
@@ -73,6 +72,8 @@ class Encoder {
   virtual size_t longest_question() const { return 0; }  // bytes that asks() adds
   virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
+  // answer asks where tokens lie in the text
+  virtual bool wants_places() const { return false; }
   // answer encodes what it asks, and not the text alone
   virtual bool asks() const { return false; }
   // Ids that the model's makers cut a text to; 0: they say nothing.

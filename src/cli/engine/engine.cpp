@@ -393,6 +393,22 @@ bool pair_ids(const Engine& e, uint32_t side, const string& texts, size_t tab, T
   return e.done(status, why);
 }
 
+bool text_offsets(const Engine& e, uint32_t side, bool template_ids, const string& text,
+                  TokenIds* ids, vector<Span>* offsets, string* why) {
+  if (!is_utf8(text, why)) return false;
+  ids->resize(e.limits.source + e.limits.target + 16);
+  TokenIds places;
+  const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
+    places.resize(2 * capacity);
+    return phasor_text_to_offsets(e.session, side, template_ids, out, places.data(), capacity,
+                                  count, text.data(), text.size(), &e.error);
+  });
+  if (!e.done(status, why)) return false;
+  offsets->clear();
+  for (size_t i = 0; i < ids->size(); ++i) offsets->push_back({places[2 * i], places[2 * i + 1]});
+  return true;
+}
+
 static bool plain_ids(const Engine& e, uint32_t side, bool template_ids, const string& text,
                       TokenIds* ids, string* why) {
   ids->resize(e.limits.source + e.limits.target + 16);

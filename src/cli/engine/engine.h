@@ -210,6 +210,14 @@ vector<uint32_t> numbers_of(const Engine& engine, const string& name);
 // No infinity and nothing that is not a number: what the file's weights make may be either.
 bool all_finite(const float* values, size_t count);
 
+// Bytes begin … end − 1 of a text.
+struct Span {
+  size_t begin, end;
+};
+// The ids of a text alone, and where each token's text begins and ends in it; needs
+// PHASOR_WANT_OFFSETS.
+bool text_offsets(const Engine& engine, uint32_t side, bool template_ids, const string& text,
+                  TokenIds* ids, vector<Span>* offsets, string* why);
 // The ids of a text; with its template's ids around them where `template_ids`. False: *why.
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const string& text,
               TokenIds* ids, string* why);

@@ -94,6 +94,9 @@ void walk_text(const Session& s, uint32_t side) {
       "\xE6\x88\x91\xE6\x9C\x89\xE4\xB8\x80\xE5\x8F\xAA\xE7\x8C\xAB\xE3\x80\x82";
   TAKE(phasor_text_to_ids(s.session, side, 1, ids.data(), ids.size(), &count, sample,
                           sizeof sample - 1, &error));
+  Ids offsets(2 * ids.size());
+  TAKE(phasor_text_to_offsets(s.session, side, 1, ids.data(), offsets.data(), ids.size(), &count,
+                              sample, sizeof sample - 1, &error));
   phasor_text state = PHASOR_TEXT_INIT;
   for (size_t i = 0; i < count && i < ids.size(); ++i)
     TAKE(phasor_id_to_text(s.model, side, &state, ids[i], out, sizeof out, &bytes));
@@ -323,7 +326,7 @@ struct Opened : Session {
     limits.sequences = 2;
     limits.threads = threads;
     limits.cache_type = cache;
-    limits.outputs = PHASOR_WANT_SAMPLING | PHASOR_WANT_ATTENTION;
+    limits.outputs = PHASOR_WANT_SAMPLING | PHASOR_WANT_ATTENTION | PHASOR_WANT_OFFSETS;
     if (limits.logit_rows != 0) limits.logit_rows = 9;
     if (stack != PHASOR_ENCODER) limits.beams = 3, limits.searches = 2;
     const phasor_parallel parallel = {sizeof parallel, run, nullptr};

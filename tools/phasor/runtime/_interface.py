@@ -90,6 +90,7 @@ TARGET = 2
 TYPES = 10
 WANT_ATTENTION = 1
 WANT_COVERAGE = 8
+WANT_OFFSETS = 16
 WANT_SAMPLING = 2
 WANT_SHORTLIST = 4
 
@@ -671,6 +672,19 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         c_void_p,
         c_uint32,
         c_int,
+        POINTER(c_uint32),
+        c_size_t,
+        POINTER(c_size_t),
+        c_void_p,
+        c_size_t,
+        POINTER(Error),
+    ),
+    "phasor_text_to_offsets": (
+        c_int,
+        c_void_p,
+        c_uint32,
+        c_int,
+        POINTER(c_uint32),
         POINTER(c_uint32),
         c_size_t,
         POINTER(c_size_t),

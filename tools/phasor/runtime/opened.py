@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
-from typing import Any, Callable, Self, Sequence
+from typing import Any, Callable, Literal, Self, Sequence, overload
 
 import numpy as np
 
@@ -108,18 +109,47 @@ class Opened:
             raise Error(f"{weights.path}: no tokenizer for this side", c.Status.UNSUPPORTED)
         return number
 
+    @overload
     def tokenize(
-        self, text: str, *, add_special_tokens: bool = True, side: str | None = None
-    ) -> list[int]:
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        side: str | None = None,
+        offsets: Literal[False] = False,
+    ) -> list[int]: ...
+    @overload
+    def tokenize(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        side: str | None = None,
+        offsets: Literal[True],
+    ) -> tuple[list[int], list[tuple[int, int]]]: ...
+    def tokenize(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        side: str | None = None,
+        offsets: bool = False,
+    ) -> list[int] | tuple[list[int], list[tuple[int, int]]]:
         """The token ids of a text.
 
         add_special_tokens: with the ids that the model expects around a text. side: "source" or
-        "target". Default: the one that reads.
+        "target". Default: the one that reads. offsets: a second list says where each token lies,
+        text[begin:end]; (0, 0) for an id that is added.
 
         Raises Error if there is no tokenizer.
         """
         number = self._side(side, self._weights.input_side)
-        return [int(one) for one in self._ids(text, number, add_special_tokens)]
+        if not offsets:
+            return [int(one) for one in self._ids(text, number, add_special_tokens)]
+        ids, places = self._placed(text, number, add_special_tokens)
+        starts = (byte & 0xC0 != 0x80 for byte in text_bytes(text))
+        before = [0, *itertools.accumulate(map(int, starts))]
+        return ids, [(before[begin], before[end]) for begin, end in places]
 
     def _text_session(self, longest: int) -> Session:
         """With room for a text of `longest` bytes."""
@@ -154,6 +184,31 @@ class Opened:
         ids = session.use(call)
         self._keep("text", session)
         return ids
+
+    def _placed(self, text: str, side: int, template: bool) -> tuple[list[int], list[list[int]]]:
+        """The ids, and the first byte and the end of each one's text."""
+        given, limits = text_bytes(text), self._weights.limits(1, 1)
+        limits.text_bytes = max(limits.text_bytes, _SHORT_TEXT, 1 << len(given).bit_length())
+        limits.outputs |= c.WANT_OFFSETS
+        session, count = self._kept("offsets", limits), ctypes.c_size_t()
+        error, convert = session.error, session.library.phasor_text_to_offsets
+        needed, failed = ctypes.byref(count), ctypes.byref(error)
+
+        def call() -> tuple[list[int], list[list[int]]]:
+            size = len(given) + 64
+            while True:
+                ids, places = np.empty(size, np.uint32), np.empty((size, 2), np.uint32)
+                to = (pointer(ids), pointer(places), size, needed)
+                before = (session.handle, side, int(template))
+                status = convert(*before, *to, given, len(given), failed)
+                if status != c.Status.FULL or count.value <= size:
+                    check(status, error, session.weights.path)
+                    return ids[: count.value].tolist(), places[: count.value].tolist()
+                size = count.value
+
+        found = session.use(call)
+        self._keep("offsets", session)
+        return found
 
     def _stored(self, token: int, side: int) -> bytes:
         """The text of a token as the tokenizer stores it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phasor.tokenizers.json_parts import refuse, steps
 from phasor.tokenizers.models import MODELS, pipeline
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
@@ -46,8 +47,25 @@ def json_section(spec: dict) -> tuple[bytes, Any, int | None]:
         made = (model for model in MODELS if model.from_json and model.json_type == kind)
         known = next((model for model in made if model.takes(spec)), None)
         if known is not None:
-            return known.from_json(spec)
+            return _trimmed(spec, *known.from_json(spec))
     except TokenizerError:
         if type(model) is not dict:  # a reader's own kind of vocabulary, which no other has
             raise
-    return pipeline.from_json(spec)
+    return _trimmed(spec, *pipeline.from_json(spec))
+
+
+_TRIM_AT, _MOST_TRIMS = 16, 7
+
+
+def _trimmed(spec: dict, section: bytes, *more: Any) -> tuple[bytes, Any, int | None]:
+    """The same with flags for what the post-processors take from the offsets of tokens."""
+    trims = [
+        1 | 2 * bool(step.get("add_prefix_space", True))
+        for step in steps(spec.get("post_processor"), "post_processor", "processors")
+        if step["type"] in ("ByteLevel", "RobertaProcessing") and step.get("trim_offsets", True)
+    ]
+    if len(trims) > _MOST_TRIMS:
+        refuse(f"post_processor with {len(trims)} steps of trim_offsets")
+    flags = int.from_bytes(section[4:8], "little")
+    flags |= sum(trim << _TRIM_AT + 2 * i for i, trim in enumerate(trims))
+    return section[:4] + flags.to_bytes(4, "little") + section[8:], *more

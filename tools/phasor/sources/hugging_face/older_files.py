@@ -25,6 +25,14 @@ from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.vocabulary import Vocabulary, special_token
 
+# Of files whose conversion has another step around a text with these ids.
+_AROUND = {
+    "type": "RobertaProcessing",
+    "sep": ["</s>", 2],
+    "cls": ["<s>", 0],
+    "trim_offsets": False,
+}
+
 
 def from_vocab_txt(path: Path, config: dict) -> dict:
     """What transformers' conversion of a BERT vocabulary gives."""
@@ -110,7 +118,12 @@ def from_merges(folder: Path, config: dict) -> dict:
         }
     around = {name: [names[name], ids[names[name]]] for name in ("sep", "cls") if roberta}
     if roberta and not blenderbot:
-        around_text = {"type": "RobertaProcessing", **around}
+        around_text = {
+            "type": "RobertaProcessing",
+            **around,
+            "add_prefix_space": bool(config.get("add_prefix_space", False)),
+            "trim_offsets": not kind.lower().startswith("deberta"),
+        }
     return {
         "added_tokens": added,
         "pre_tokenizer": {
@@ -173,7 +186,7 @@ def from_xlm_roberta(path: Path, config: dict) -> dict:
         "added_tokens": added_tokens(path.parent, config, ids, added.values()),
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": words,
-        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+        "post_processor": _AROUND,
         "decoder": words,
         "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab},
     }
@@ -254,7 +267,7 @@ def from_fairseq(path: Path, config: dict) -> dict:
     model = Words(type="words", tokens=found.tokens, merges=found.merges, special=special)
     return {
         "model": model,
-        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+        "post_processor": _AROUND,
     }
 
 
