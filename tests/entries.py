@@ -102,10 +102,13 @@ NOT_FOREIGN = {
     "tools/phasor/vectors.py": "bits of a hash; a section of a file that format/file.py checks",
     "tools/phasor/runtime/weights.py": "maps a file that the library checks: targets open, run",
     "tools/phasor/values.py": "constants of the package",
+    "tools/phasor/serve/__main__.py": "a key of the user's own",
+    "tools/phasor/serve/wanted.py": "requests: hostile ones and drawn ones in test_serve.py",
 }
 
 # Front doors whose files and outputs no command of the faults has, and why.
 NO_FAULTS = {
     "phasor.verify": "writes nothing; its readers are those of convert",
+    "phasor.serve.__main__": "writes nothing; needs packages that make test has not",
     "phasor.plot": "needs matplotlib, which the environment of make test has not",
 }

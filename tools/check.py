@@ -280,6 +280,7 @@ PYTHON_ROOMS = {
     "phasor.reference": {*SHARED, "phasor.format"},
     "phasor.checkpoints": {*SHARED, "phasor.format"},
     "phasor.runtime": {*SHARED},
+    "phasor.serve": {*SHARED, "phasor.runtime"},
     "phasor.families": {
         *SHARED,
         "phasor.format",

@@ -1,14 +1,19 @@
 """Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one
 line with its name; whole or not at all."""
 
+import re
+from pathlib import Path
+from typing import Callable, Iterator
+
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from conversions import refused
 from phasor import convert
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError
-from phasor.families import encoders, hf_config
+from phasor.families import encoders, hf_config, joined, pictures
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.program import run as run_program
@@ -718,3 +723,40 @@ def test_families_do_not_claim_the_same_names():
     assert len(types) == len(set(types))
     for family in encoders.FAMILIES:
         assert not set(family.harmless) & set(hf_config.NEUTRAL)
+
+
+def refusals() -> Iterator[str]:
+    """What is said of a class that is none of a family's, of every family; of each architecture
+    that is not built; and of halves of a pair, of which not all can be one."""
+    where, long = Path("config.json"), "a_model_type_of_34_letters_or_more"
+
+    def told(call: Callable[..., object], *given: object) -> str:
+        with pytest.raises(PhasorError) as error:
+            call(*given)
+        return str(error.value)
+
+    for family in hugging_face.FAMILIES:
+        values = {"architectures": [f"{family.classes[0]}ForImages"], "model_type": family.types[0]}
+        yield told(hugging_face._check_class, hf_config.Config(where, values), family)
+        if family.stack == D.ENCODER:
+            yield told(hugging_face._head, hf_config.Config(where, values), family)
+    for _, fields, *_ in hf_config._REFUSED:
+        for name in fields:
+            yield told(hugging_face._family, where, {"model_type": long, name: 7})
+    for kind in pictures._OTHERWISE:
+        yield told(pictures.text_part, where, {"model_type": kind})
+    for kind in (long, *hugging_face._KIN):
+        yield told(hugging_face._family, where, {"model_type": kind, "vision_config": {}})
+        yield told(hugging_face._family, where, {"model_type": kind})
+    half = joined.Half(hf_config.Config(where, {"model_type": long}), Checkpoint(where, {}), "")
+    yield told(joined._encoder, half)
+    yield told(joined._decoder, half, 0)
+
+
+def test_a_refusal_is_short():
+    """Why, and what there is, without the list of all families."""
+    lines = list(refusals())
+    assert len(lines) > 140 and max(map(len, lines)) <= 200, max(lines, key=len)
+    types = {name for family in hugging_face.FAMILIES for name in family.types}
+    for line in lines:
+        assert len(types & set(re.findall(r"[\w-]+", line.split("is not built")[-1]))) <= 6, line

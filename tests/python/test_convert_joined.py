@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import translators as T
 from conversions import convert_to, refused
 from phasor.errors import Problems
+from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
@@ -421,7 +422,6 @@ def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
         ({"is_decoder": False}, "is_decoder: False is not built"),
         ({"bos_token_id": None}, "decoder_start_token_id: is missing, and so is bos_token_id"),
         ({"something_new": 3}, "something_new: not known"),
-        ({"add_cross_attention": False}, "BertLMHeadModel is not built"),
         ({"architectures": ["BertModel"]}, "is_decoder: True is not built"),
     ],
 )
@@ -429,6 +429,18 @@ def test_what_is_no_decoder_alone(more, line, tmp_path):
     folder = T.write_alone(tmp_path / "m", **more)
     with pytest.raises(PhasorError, match=line):
         read_source(folder)
+
+
+def test_without_cross_attention_it_is_a_language_model(tmp_path, capsys):
+    folder, whole = T.write_alone(tmp_path / "m", add_cross_attention=False), T.alone_tensors()
+    model, _ = read_source(folder)
+    assert "left over" in str(Problems(model.problems()))
+    own = {name: value for name, value in whole.items() if "crossattention" not in name}
+    save_file(own, folder / "model.safetensors")
+    model, _ = read_source(folder)
+    assert model.descriptor["model"]["stack"] == D.DECODER and not model.problems()
+    assert not any(kind["cross"] for kind in model.descriptor["kinds"])
+    assert "--lora" in refused(folder, tmp_path / "o", capsys, "--lora", ".")
 
 
 def test_a_decoder_alone_lacks_a_tensor(tmp_path):

@@ -341,7 +341,7 @@ def test_the_line_for_a_class_has_every_class_of_its_type(tmp_path):
         ("t5", ["T5ForConditionalGeneration", "T5EncoderModel"]),
     ):
         folder = T.write(tmp_path / kind, kind, architectures=["BartForQuestions"])
-        with pytest.raises(PhasorError, match="is not built; there is") as error:
+        with pytest.raises(PhasorError, match="is not built; there are") as error:
             read_source(folder)
         assert all(name in str(error.value) for name in names)
 

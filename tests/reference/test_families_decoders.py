@@ -95,6 +95,11 @@ _ETTIN = {
     **{"cls_token_id": 1, "sep_token_id": 2, "local_attention": 14},
     **dict.fromkeys(("global_rope_theta", "local_rope_theta"), 700.0),
 }
+_BERT = {
+    **{name: value for name, value in _PLAIN.items() if name != "num_key_value_heads"},
+    **{"is_decoder": True, "max_position_embeddings": LONGEST + 2},
+}
+_BERT_MORE = {"type_vocab_size": 2, "hidden_act": "relu", "tie_word_embeddings": False}
 _FALCON = {
     "vocab_size": VOCABULARY,
     "hidden_size": 48,
@@ -679,6 +684,10 @@ CASES = [
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         },
     ),
+    Case("BertLMHeadModel", "", _BERT),
+    Case("BertLMHeadModel", "2 token types, own output matrix, ReLU", {**_BERT, **_BERT_MORE}),
+    Case("RobertaForCausalLM", "", {**_BERT, "pad_token_id": 0, "type_vocab_size": 1}),
+    Case("RobertaForCausalLM", "own output matrix", {**_BERT, "tie_word_embeddings": False}),
     Case("OpenAIGPTLMHeadModel", "", _GPT),
     Case("OpenAIGPTLMHeadModel", "SiLU", {**_GPT, "afn": "swish", "n_layer": 2}),
 ]
@@ -762,7 +771,7 @@ class Pair:
         trace = self.reference.decode(self.ids)
         layers = [h[0].numpy() for h in result.hidden_states[1:]]
         ours = [*trace.residuals]
-        if self.case.model.startswith("ModernBert"):  # whose head belongs to the logits
+        if self.case.model.startswith(("ModernBert", "BertLM", "Roberta")):  # heads of the logits
             ours[-1] = trace.output
         elif self.case.model not in NOT_NORMED:
             ours[-1] = self.reference.head(trace.output)
@@ -802,9 +811,15 @@ class Pair:
             settings = transformers.GenerationConfig(
                 do_sample=False, max_new_tokens=NEW, eos_token_id=None, pad_token_id=0
             )
-            theirs = self.model.generate(
-                batch, attention_mask=torch.ones_like(batch), generation_config=settings
-            )[0, PROMPT:].tolist()
+            if self.case.model.startswith("Roberta"):  # generate counts its positions from 0
+                for _ in range(NEW):
+                    last = self.model(batch).logits[:, -1].argmax(-1, keepdim=True)
+                    batch = torch.cat([batch, last], dim=1)
+            else:
+                batch = self.model.generate(
+                    batch, attention_mask=torch.ones_like(batch), generation_config=settings
+                )
+            theirs = batch[0, PROMPT:].tolist()
         return (
             share(np.load(out)[:PROMPT].astype(np.float64), want.astype(np.float64)),
             ours,

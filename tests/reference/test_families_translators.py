@@ -736,7 +736,7 @@ def changed(folder: Path, **fields: object) -> Path:
         ({"something_new": 3}, "something_new: not known for MarianMTModel"),
         ({"activation_function": "gelu_10"}, "activation_function: 'gelu_10' is not built"),
         ({"model_type": "led"}, "model_type: 'led' is not built"),
-        ({"architectures": ["MarianForCausalLM"]}, "is not built; there is MarianMTModel"),
+        ({"architectures": ["MarianForCausalLM"]}, "is not built; there are MarianMTModel"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

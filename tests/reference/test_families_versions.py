@@ -60,6 +60,8 @@ CHANGED = {
     "Qwen3VLForConditionalGeneration",
     "Qwen3VLForConditionalGeneration, tied, biases",
     "BertForMaskedLM, own output matrix, ReLU",
+    "BertLMHeadModel, 2 token types, own output matrix, ReLU",
+    "RobertaForCausalLM, own output matrix",
     "RobertaForMaskedLM, own output matrix",
 }
 

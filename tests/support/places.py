@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 DATA = Path(os.environ.get("PHASOR_DATA", ROOT.parent / "shared" / "data"))
 NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+SERVER = Path(os.environ.get("SERVER", ROOT / ".venv-reference" / "server")).absolute()
 
 
 def there(path: Path, how: str) -> Path:
@@ -31,6 +32,13 @@ def program() -> Path:
 
 def need_newer() -> None:
     there(NEWER / "transformers", "run make test-reference, or set TRANSFORMERS5")
+
+
+def need_server() -> None:
+    """The packages of tools/requirements-server.txt, behind those of the environment."""
+    there(SERVER / "starlette", "run make test-reference, or set SERVER")
+    if str(SERVER) not in sys.path:
+        sys.path.append(str(SERVER))
 
 
 def run_python(*words: object, newer: bool, **environment: str) -> str:

@@ -35,7 +35,8 @@ CPU_TORCH = LOCKS / "torch-cpu.txt"
 ALONE = {"requirements-models", "requirements-transformers5"}
 # Lists that share packages with another, whose versions they take.
 WITHIN = {
-    f"requirements{part}": "requirements-reference" for part in ("", "-plot", "-cuda", "-bench")
+    f"requirements{part}": "requirements-reference"
+    for part in ("", "-plot", "-cuda", "-bench", "-server")
 }
 # What the index's build of torch asks for beside its CPU build: in the lock of this list only.
 CUDA = "requirements-cuda"

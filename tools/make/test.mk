@@ -26,6 +26,9 @@ VENV := bash tools/make/venv.sh
 # The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
 .venv-reference/transformers5/ready: tools/locks/requirements-transformers5.txt .venv-reference/ready
 	@$(VENV) --folder $(@D) .venv-reference $<
+# The server's packages and those of the examples in Python, in a folder that goes behind the environment on the path: tests/reference/test_serve.py.
+.venv-reference/server/ready: tools/locks/requirements-server.txt .venv-reference/ready
+	@$(VENV) --folder $(@D) .venv-reference $<
 .venv-bench/ready: tools/locks/requirements-bench.txt tools/locks/requirements-cuda.txt tools/locks/requirements-models.txt
 	@$(VENV) .venv-bench $^
 

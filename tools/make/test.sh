@@ -102,7 +102,7 @@ do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
 do_reference() {
   drawn 8
-  mk .venv-reference/transformers5/ready && mk WERROR=1 all &&
+  mk .venv-reference/transformers5/ready .venv-reference/server/ready && mk WERROR=1 all shared &&
   OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
 }
 

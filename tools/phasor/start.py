@@ -33,7 +33,7 @@ def missing(error):
     if not (_TOOLS / "requirements.txt").is_file():  # installed, without a checkout
         how = "install it with: %s -m pip install %s" % (sys.executable, package)
         return "the Python package %s is missing; %s" % (package, how)
-    for group in ("", "-plot", "-reference", "-bench"):
+    for group in ("", "-plot", "-server", "-reference", "-bench"):
         file = "requirements%s.txt" % group
         lines = (_TOOLS / file).read_text(encoding="utf-8").splitlines()
         if package not in [line.split("==")[0] for line in lines if "==" in line]:

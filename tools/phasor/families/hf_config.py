@@ -68,7 +68,7 @@ NEUTRAL: dict[str, list] = settings("""
 
 
 _DENSE = "take a model of docs/reference/families.md"
-_TEXT = "its language model by itself can be converted, where it is published so"
+_TEXT = "take its language model, where that is published by itself"
 # What is not built at all, and the fields that tell it, with the values that say it is not there;
 # what to do.
 _REFUSED: tuple[tuple[str, tuple[str, ...], tuple, str], ...] = (

@@ -16,7 +16,7 @@ import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
-from phasor.families import generation
+from phasor.families import generation, nearest
 from phasor.families.decoder import Decoder
 from phasor.families.decoders import FAMILIES as DECODERS
 from phasor.families.encoder import Encoder
@@ -118,28 +118,25 @@ def _encoder(half: Half) -> Encoder:
     whole = [family for family in ENCODERS if not family.custom_code]
     family = next((f for f in whole if half.kind in f.types), None)
     if family is None:
-        types = sorted(t for f in whole for t in f.types)
-        raise half.config.error(
-            "model_type", f"{shown(half.kind)} is not built here; there are {', '.join(types)}"
-        )
+        types = nearest.some(half.kind, sorted(t for f in whole for t in f.types))
+        raise half.config.error("model_type", f"{shown(half.kind)} is not built here; {types}")
     config, head = _with_defaults(half, family), family.heads["Model"]
     made = Encoder(family, config, half.checkpoint, head)
     made.complete()
     return made
 
 
-def _decoder(half: Half, first: int) -> Encoder | Decoder:
-    """first: so many kinds are the encoder's."""
+def _decoder(half: Half, first: int, crossing: bool = True) -> Encoder | Decoder:
+    """first: so many kinds are the encoder's. crossing: it looks at what an encoder gives."""
     family = next((f for f in _CROSSING if half.kind in f.types), None)
     if family is None:
-        types = sorted(t for f in _CROSSING for t in f.types)
-        raise half.config.error(
-            "model_type",
-            f"{shown(half.kind)} is not built with cross-attention; there are {', '.join(types)}",
-        )
+        types = nearest.some(half.kind, sorted(t for f in _CROSSING for t in f.types))
+        what = f"{shown(half.kind)} is not built with cross-attention; {types}"
+        raise half.config.error("model_type", what)
     config = _with_defaults(half, family)
-    config.must("add_cross_attention", True)
-    config.must("position_embedding_type", "absolute")
+    config.must("add_cross_attention", crossing)
+    if crossing:
+        config.must("position_embedding_type", "absolute")
     if family.stack == D.DECODER:
         config.must("is_decoder", True, False)  # it is one
         decoder = Decoder(family, config, crossing=True)
@@ -149,6 +146,7 @@ def _decoder(half: Half, first: int) -> Encoder | Decoder:
         config.must("is_decoder", True)
         head = family.heads["ForMaskedLM"]
         decoder = Encoder(family, config, half.checkpoint, head, R.DECODER)
+        decoder.crossing = crossing
         decoder.complete(first)
     decoder.cross_cols = decoder.stack["width"]
     return decoder
@@ -258,10 +256,20 @@ _ENDS = ("LMHeadModel", "ForCausalLM", "BertGenerationDecoder")  # of the classe
 
 def is_alone(values: Mapping[str, Any]) -> bool:
     """Whether a configuration is of a decoder with cross-attention, and of no encoder."""
-    names = values.get("architectures")
+    return values.get("add_cross_attention") is True and _decodes(values, D.ENCODER, D.DECODER)
+
+
+def is_causal(values: Mapping[str, Any]) -> bool:
+    """Whether a configuration is of an encoder's family that is used as a language model."""
+    says = values.get("is_decoder") is True and values.get("add_cross_attention") is not True
+    return says and _decodes(values, D.ENCODER)
+
+
+def _decodes(values: Mapping[str, Any], *stacks: int) -> bool:
+    """Whether it is of a class that gives logits of next tokens, and of such a family."""
+    names, kind = values.get("architectures"), values.get("model_type")
     return (
-        values.get("add_cross_attention") is True
-        and any(values.get("model_type") in family.types for family in _CROSSING)
+        any(kind in family.types for family in _CROSSING if family.stack in stacks)
         and isinstance(names, list)
         and len(names) == 1
         and isinstance(names[0], str)
@@ -301,3 +309,16 @@ def read_alone(path: Path, config: Config, checkpoint: Checkpoint) -> Model:
     _add_ids(pair, Config(config.path, dict(config.values)), half)
     target.side["embedding_shared"] = 1
     return pair.model(path.resolve().name)
+
+
+def read_causal(path: Path, config: Config, checkpoint: Checkpoint) -> tuple[Model, Family]:
+    """The language model of a directory whose family is an encoder's. PhasorError as read() has
+    it."""
+    half = Half(config, checkpoint, "")
+    made = _decoder(half, 0, crossing=False)
+    whole = Config(config.path, dict(config.values))
+    ids, made.generation = generation.read(whole, made.side["vocabulary"], made.notes)
+    made.side.update(ids)
+    if made.position_rows:
+        made.notes.append("positions are those of the class; transformers' generate counts from 0")
+    return made.model(path.resolve().name), made.family

@@ -12,6 +12,8 @@ from phasor.errors import printable
 
 # Layers have one form, so a model has few of them; the rest of a hostile file gets no advice.
 _MOST_FORMS, _LONGEST, _LIKE = 96, 120, 0.5
+_FEW, _NEAREST = 80, 2  # letters of a list that is given whole, and names of a longer one
+_PAGE = "docs/reference/families.md"
 _LIKE_PART, _LIKE_NAME = 0.4, 0.7  # of parts, without and with their stack
 
 
@@ -71,6 +73,16 @@ def meant(part: str, parts: Iterable[str]) -> str:
     near = get_close_matches(what, own, 1, _LIKE_PART)
     found = [own[near[0]]] if near else get_close_matches(part, parts, 1, _LIKE_NAME)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def some(what: object, known: Iterable[str]) -> str:
+    """What there is in place of `what`, in few words: all of it, or the nearest by their names."""
+    names = list(known)
+    if len(text := ", ".join(names)) <= _FEW:
+        return f"there {'are' if len(names) > 1 else 'is'} {text}"
+    word = str(what)[:_LONGEST]
+    near = (get_close_matches(word, names, _NEAREST, 0.0) or names)[:_NEAREST]
+    return f"there are {', '.join(near)} and {len(names) - len(near)} more in {_PAGE}"
 
 
 def shape_text(shape: Shape) -> str:

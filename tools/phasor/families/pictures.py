@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
-from phasor.families import decoders
+from phasor.families import decoders, nearest
 from phasor.families.hf_config import NEWER, Config
 from phasor.format import descriptor as D
 from phasor.values import table, words
@@ -150,7 +150,7 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     kind, whole = str(values.get("model_type")), Config(where, values)
     if kind in _OTHERWISE:
         what = f"{shown(kind)} is not built: {_OTHERWISE[kind]}"
-        raise whole.error("model_type", f"{what}; take {', '.join(MODELS)}")
+        raise whole.error("model_type", f"{what}; {nearest.some(kind, MODELS)}")
     of = MODELS.get(kind)
     if of is None:
         return None
@@ -162,7 +162,7 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
         classes = inside.get("architectures")
     if not isinstance(classes, list) or len(classes) != 1 or classes[0] not in of.classes:
         raise whole.error(
-            "architectures", f"{shown(classes)} is not built; there is {', '.join(of.classes)}"
+            "architectures", f"{shown(classes)} is not built; {nearest.some(classes, of.classes)}"
         )
     beside = _BESIDE + of.harmless * (inside is None)
     text = {n: v for n, v in (inside or whole).values.items() if n not in beside}

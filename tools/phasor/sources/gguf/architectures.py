@@ -9,6 +9,7 @@ from pathlib import Path
 
 from phasor import side_files
 from phasor.errors import printable, shown
+from phasor.families import nearest
 from phasor.families.model import single
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -24,8 +25,8 @@ def read(path: Path) -> GGUFModel:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise PhasorError(
-            f"{path}: general.architecture: {shown(name)} is not built; there are "
-            f"{', '.join(ARCHITECTURES)}"
+            f"{path}: general.architecture: {shown(name)} is not built; "
+            + nearest.some(name, ARCHITECTURES)
         )
     theirs = (f"{name}.", "tokenizer.")  # checked where they are read
     general = {k: v for k, v in file.metadata.items() if not k.startswith(theirs)}

@@ -26,6 +26,7 @@ from phasor.families import (
     encoders,
     generation,
     joined,
+    nearest,
     pictures,
 )
 from phasor.families.decoder import Decoder
@@ -161,6 +162,12 @@ def _read(
             raise PhasorError(f"{flags}: not of a decoder with cross-attention")
         model = joined.read_alone(path, Config(where, values), unpacked(folder))
         return Directory(model, path, joined.ALONE)
+    if modules is None and joined.is_causal(values):
+        if changes != Changes():
+            flags = "--rank-template, --rope-context, --lora"
+            raise PhasorError(f"{flags}: not of an encoder's family as a language model")
+        model, family = joined.read_causal(path, Config(where, values), unpacked(folder))
+        return Directory(model, path, family)
     family = _family(where, values, modules is not None and not modules.own_class)
 
     def opened(folder: Path) -> Checkpoint:
@@ -207,8 +214,9 @@ def _check_class(config: Config, family: Family, more: Sequence[str] = ()) -> No
     if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:
         kin = [f for f in FAMILIES if f is not family and set(f.types) & set(family.types)]
         classes += [name for other in kin for name in _class_names(other)]
+        name = names[0] if isinstance(names, list) and names else names
         raise config.error(
-            "architectures", f"{shown(names)} is not built; there is {', '.join(classes)}"
+            "architectures", f"{shown(names)} is not built; {nearest.some(name, classes)}"
         )
 
 
@@ -317,7 +325,7 @@ def _check_code(config: Config, family: Family, head: Head | None) -> bool:
         raise config.error(
             "auto_map",
             f"{shown(name)} is code of the directory's own, which is not run;"
-            f" there is {', '.join(family.classes)}",
+            f" {nearest.some(name, family.classes)}",
         )
     return True
 
@@ -359,8 +367,8 @@ def _not_built(kind: Any, families: Sequence[Any]) -> str:
     if isinstance(kind, str) and len(kind) < _LONGEST_TYPE:
         near = [_KIN[kind]] if kind in _KIN else sorted((t for t in types if t in kind), key=len)
         near = near[-1:] or get_close_matches(kind, types, 1)
-    nearest = f", the nearest is {near[0]}" if near else ""
-    return f"{shown(kind)} is not built{nearest}; {_LISTED}"
+    kin = f", the nearest is {near[0]}" if near else ""
+    return f"{shown(kind)} is not built{kin}; {_LISTED}"
 
 
 def _head(config: Config, family: Family) -> Head:
@@ -376,7 +384,7 @@ def _head(config: Config, family: Family) -> Head:
             return family.heads[names[0][len(start) :]]
     raise config.error(
         "architectures",
-        f"{printable(names[0])} is not built; there are {', '.join(_class_names(family))}",
+        f"{printable(names[0])} is not built; {nearest.some(names[0], _class_names(family))}",
     )
 
 
