@@ -79,6 +79,22 @@ def test_a_cell_is_one_fact(page: Path) -> None:
             assert len(words) <= WIDEST, f"{page.name}: {cell.strip()}"
 
 
+@pytest.mark.parametrize("name", ["performance.md", "performance-log.md"])
+def test_figures_have_a_day_a_commit_and_a_processor(name: str) -> None:
+    """Each part with a table: in words, or in the line that the benchmarks write under it."""
+    page = (ROOT / "docs/design" / name).read_text(encoding="utf-8")
+    first, *parts = re.split(r"^## ", page, flags=re.M)
+    measured = re.compile(
+        r"^(?:Measured: (?:from |at the latest )?|- )\d{4}-\d\d-\d\d\b[^;]*\bcommit\s"
+        r"[0-9a-f]{7,}\b.*?(?:, on |; )\w",
+        re.M | re.S,
+    )
+    summary = "What was aimed at\n"  # of the parts below it
+    with_tables = [p for p in parts if re.search(r"^\|", p, re.M) and not p.startswith(summary)]
+    assert len(with_tables) >= 6
+    assert [part[:60] for part in with_tables if not measured.search(part)] == []
+
+
 def test_the_help_of_the_program_is_in_plain_words(phasor: Path) -> None:
     for command in [[], *([name] for name in entries.commands())]:
         said = subprocess.run(
