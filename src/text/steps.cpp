@@ -313,6 +313,7 @@ size_t StepRun::end_of_split(size_t at) const {
 void StepRun::load(const unsigned char* text, size_t begin, size_t end) {
   to_.size = 0;
   begins_ = true;
+  of_start_ = begin == 0 ? kOfStart : 0;
   base_ = static_cast<uint32_t>(begin);
   for (size_t at = begin; at < end && !full_;) {
     const Char c = char_at(text + at, end - at);
@@ -591,8 +592,9 @@ void StepRun::replace(StepRow row, size_t at, size_t end) {
   cuts.enter(at, end);
   for (;;) {
     const PatternCuts::Segment next = cuts.next_segment(pattern, from_.text, memo_);
-    if (next.match)
-      put(content.text, content.bytes, at < end ? from_.marks[at] : 0, origin_before(next.end));
+    if (next.match)  // the text comes from where the byte before it does, which may be replaced
+      put(content.text, content.bytes, next.end > 0 ? from_.marks[next.end - 1] : of_start_,
+          origin_before(next.end));
     else if (next.end == at)
       return;
     for (size_t bytes = 0; !next.match && at < next.end; at += bytes) {

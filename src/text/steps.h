@@ -133,8 +133,9 @@ class StepRun {
   const uint64_t capacity_;
   unsigned char* memo_;  // (capacity)
   Marked all_, from_, to_;
-  uint32_t base_ = 0;     // where the text that was loaded begins
-  bool begins_ = false;  // the next byte begins a split
+  uint32_t base_ = 0;           // where the text that was loaded begins
+  bool begins_ = false;         // the next byte begins a split
+  unsigned char of_start_ = 0;  // kOfStart: the stretch begins where the whole text does
   bool full_ = false;
 };
 

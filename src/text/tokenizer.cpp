@@ -42,7 +42,13 @@ bool encode_stretches(const Tokenizer& t, IdSink* out, Stretch* s) {
     AddedSplit again(t, room, static_cast<size_t>(n), true);
     for (AddedSplit::Stretch part{}; again.next(&part);) {
       if (part.id != kNoToken) {
-        out->put_text(part.id, room + part.begin, part.end - part.begin);
+        // spaces that are merged have the place of the last of them
+        constexpr uint32_t kToOne = kMergeSpaces | kMergeToSpace;
+        size_t begin = part.begin;
+        while ((t.flags & kToOne) == kToOne && begin + 1 < part.end && room[begin] == ' ' &&
+               room[begin + 1] == ' ')
+          ++begin;
+        out->put_text(part.id, room + begin, part.end - begin);
         continue;
       }
       s->origins = !wanted(origins) ? nullptr : origins + part.begin;

@@ -51,15 +51,27 @@ struct Text {
   size_t bytes;
 };
 
+// Into `out`, with an origin for each byte that fits, or without origins.
+uint64_t normalize(const Tokenizer& t, const Block& out, const Text& text, bool origins) {
+  const std::unique_ptr<uint32_t[]> numbers(origins ? new uint32_t[out.size()] : nullptr);
+  pieces::Output output{out.as(), out.size(), 0, false, numbers.get()};
+  const uint64_t n = t.model->normalize(t, &output, text.text, text.bytes);
+  for (uint64_t i = 0; origins && n <= out.size() && i < n; ++i)
+    demand((numbers[i] & ~pieces::kEmpty) <= text.bytes, "an origin outside the text");
+  return n;
+}
+
 Bytes normalized(const Tokenizer& t, const Text& text) {
   const size_t limit = text.bytes * t.expansion + t.model->room;
-  const WorkBound bound(encode_bound(t, text.bytes), "a text takes too long to normalize");
-  const Block out(limit);
-  const uint64_t n = t.model->normalize(t, out.as(), limit, text.text, text.bytes);
+  const WorkBound bound(2 * encode_bound(t, text.bytes), "a text takes too long to normalize");
+  const Block out(limit), again(limit);
+  const uint64_t n = normalize(t, out, text, false);
   demand(n <= limit, "a text of a golden tokenizer does not fit");
+  demand(normalize(t, again, text, true) == n && std::equal(out.as(), out.as() + n, again.as()),
+         "origins change the text");
   if (n != 0) {
     const Block less(static_cast<size_t>(n) - 1);
-    const uint64_t cut = t.model->normalize(t, less.as(), n - 1, text.text, text.bytes);
+    const uint64_t cut = normalize(t, less, text, true);
     demand(cut == pieces::kNormalizedTooLong || cut <= n - 1, "more than there is room for");
   }
   look_at(out.as(), static_cast<size_t>(n));

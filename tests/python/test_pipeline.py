@@ -420,6 +420,17 @@ def test_what_does_the_same_to_a_run_of_bytes(program):
     assert decoded(program, section_of(decoder=decoder, model=tokens), [[0, 1, 2, 2]]) == ["eeaea"]
 
 
+def test_where_inserted_text_comes_from(program):
+    """From where the byte before it does: behind two characters that go it is no beginning."""
+    steps = {
+        "normalizer": {**replace(Regex="^\\s+|x*$"), "content": "y"},
+        "pre_tokenizer": metaspace(prepend_scheme="first", replacement="_"),
+    }
+    texts = ["  b", " b", "b", "x", "xx"]
+    # what the package's words are
+    assert cut(program, texts, **steps) == ["yby|", "_yby|", "_by|", "_y|", "y|"]
+
+
 def charsmap_of(rules: dict[str, str]) -> dict:
     """Precompiled with these rules."""
     texts = list(dict.fromkeys(rules.values()))

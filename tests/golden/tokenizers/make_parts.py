@@ -198,7 +198,8 @@ def decoders() -> list[dict | None]:
         sequence("decoders", replace("", String="##"), {"type": "BPEDecoder", "suffix": "</w>"}),
         sequence("decoders", fallback, fuse, replace(" ", String="|")),
         sequence("decoders", byte_level(True, True), replace(" ", String="a")),
-        sequence("decoders", word, fuse, cut(" ", 1, 0)),
+        sequence("decoders", word, fuse, cut(" ", 1, 0)), sequence("decoders", ctc, word),
+        sequence("decoders", replace("", String="a"), ctc, word),
     ]  # fmt: skip
 
 

@@ -74,8 +74,10 @@ class Chain:
         (self.behind if self.as_letters else self.changes).append(change)
 
     def of(self, token: str, place: Place) -> bytes:
-        for change in self.changes:
+        for at, change in enumerate(self.changes, 1):
             token = change(token, place)
+            if at == self.repeats and not token:  # CTC leaves the token out
+                return b""
         letters = [self.alphabet.get(c) for c in token] if self.as_letters else [None]
         data = token.encode() if None in letters else bytes(letters)
         if not self.behind:
