@@ -51,9 +51,9 @@ struct Text {
   size_t bytes;
 };
 
-// Into `out`, with an origin for each byte that fits, or without origins.
+// Into `out`, with an origin for each byte that fits and one more, or without origins.
 uint64_t normalize(const Tokenizer& t, const Block& out, const Text& text, bool origins) {
-  const std::unique_ptr<uint32_t[]> numbers(origins ? new uint32_t[out.size()] : nullptr);
+  const std::unique_ptr<uint32_t[]> numbers(origins ? new uint32_t[out.size() + 1] : nullptr);
   pieces::Output output{out.as(), out.size(), 0, false, numbers.get()};
   const uint64_t n = t.model->normalize(t, &output, text.text, text.bytes);
   for (uint64_t i = 0; origins && n <= out.size() && i < n; ++i)

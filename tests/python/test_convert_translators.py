@@ -123,7 +123,7 @@ def test_a_vector_of_a_directory_that_names_the_whole_class(tmp_path, phasor):
         ({"feed_forward_proj": "gated"}, "feed_forward_proj: 'gated' is not built"),
         ({"dense_act_fn": "silu"}, "dense_act_fn: 'silu' is not built, expected 'relu'"),
         ({"is_gated_act": True}, "is_gated_act: True is not built"),
-        ({"architectures": ["T5ForTokenClassification"]}, "there is T5ForConditionalGeneration"),
+        ({"architectures": ["T5ForTokenClassification"]}, "there are T5ForConditionalGeneration"),
     ],
 )
 def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
