@@ -56,7 +56,7 @@ uint64_t normalize(const Tokenizer& t, const Block& out, const Text& text, bool 
   const std::unique_ptr<uint32_t[]> numbers(origins ? new uint32_t[out.size() + 1] : nullptr);
   pieces::Output output{out.as(), out.size(), 0, false, numbers.get()};
   const uint64_t n = t.model->normalize(t, &output, text.text, text.bytes);
-  for (uint64_t i = 0; origins && n <= out.size() && i < n; ++i)
+  for (size_t i = 0; origins && n <= out.size() && i < n; ++i)
     demand((numbers[i] & ~pieces::kEmpty) <= text.bytes, "an origin outside the text");
   return n;
 }
