@@ -101,7 +101,7 @@ do_faults()    { mk WERROR=1 faults FAULTS='--share 4 --share-python 200'; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
 do_reference() {
-  drawn 8
+  drawn 12
   mk .venv-reference/transformers5/ready .venv-reference/server/ready && mk WERROR=1 all shared &&
   OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
 }
