@@ -16,6 +16,7 @@ from places import ROOT
 FUZZ = ROOT / "tests" / "fuzz" / "python"
 sys.path.insert(0, str(FUZZ))
 
+import models  # noqa: E402
 import readers  # noqa: E402
 import watch  # noqa: E402
 import words as reader_words  # noqa: E402
@@ -55,6 +56,11 @@ def test_every_reader_refuses_and_accepts():
 def test_an_input_is_the_same_wherever_it_is_made():
     for name in readers.READERS:
         assert readers.source(name, 7) == readers.source(name, 7)
+
+
+def test_every_class_has_a_sound_directory_to_begin_with():
+    for kind, name in models.classes():
+        assert models.directory(kind, name).shapes, (kind, name)
 
 
 def test_the_readers_modules_are_there():

@@ -38,6 +38,9 @@ _OWN: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "albert": {"embedding_size": 8},
     "codegen": {"n_head": 4},
+    "esm": {"pad_token_id": 1, "token_dropout": False},
+    "eurobert": {"classifier_pooling": "mean"},
+    "granitemoehybrid": {"num_local_experts": 0, "layer_types": ["attention"] * LAYERS},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
     "deberta-v2": {
         "relative_attention": True,
