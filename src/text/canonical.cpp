@@ -175,9 +175,10 @@ size_t compose(const Tokenizer& t, unsigned char* text, size_t n, uint32_t* orig
     work();
     if (bytes > 0) {
       work(to - base);
+      // first, since what is moved may be written over the mark
+      if (wanted(origins)) origins[base] += origins[from - c.bytes] - 1;
       move(base + bytes, base + base_bytes, to - base - base_bytes);
       std::memcpy(text + base, both, bytes);
-      if (wanted(origins)) origins[base] += origins[from - c.bytes] - 1;
       to = to + bytes - base_bytes;
       base_bytes = bytes;
       ++composed;

@@ -37,11 +37,6 @@ bool encode_stretches(const Tokenizer& t, IdSink* out, Stretch* s) {
                   false, origins,                static_cast<uint32_t>(raw.begin)};
     const uint64_t n = t.model->normalize(t, &output, text + raw.begin, raw.end - raw.begin);
     if (n == kNormalizedTooLong) return false;
-    // composed texts have other places in the package, which are not rebuilt here
-    if (wanted(origins) && t.model->bytes && (t.flags & kCompose) != 0 &&
-        (n != raw.end - raw.begin ||
-         std::memcmp(room, text + raw.begin, static_cast<size_t>(n)) != 0))
-      out->no_offsets();
     out->offsets.base = room;
     out->offsets.origins = origins;
     AddedSplit again(t, room, static_cast<size_t>(n), true);
