@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from typing import Any, Callable, Literal, Self, Sequence, overload
+from typing import Any, Literal, Self, Sequence, overload
 
 import numpy as np
 
 from phasor.runtime import _interface as c
-from phasor.runtime.library import Error, check, ids_array, new, pointer, text_bytes
+from phasor.runtime.library import Error, check, ids_array, pointer, text_bytes
 from phasor.runtime.session import Session
+from phasor.runtime.texts import IdsToText
 from phasor.runtime.weights import KINDS, Info, Weights
 
 _SIDES = {"source": c.SOURCE, "target": c.TARGET}
-_PIECE = 256  # bytes of a buffer for a token's text, which grows
 _SHORT_TEXT = 4096  # bytes that there is always room for
 Texts = list[str] | tuple[str, ...]
 
@@ -151,11 +151,12 @@ class Opened:
         before = [0, *itertools.accumulate(map(int, starts))]
         return ids, [(before[begin], before[end]) for begin, end in places]
 
-    def _text_session(self, longest: int) -> Session:
-        """With room for a text of `longest` bytes."""
+    def _text_session(self, longest: int, kept: str = "text", outputs: int = 0) -> Session:
+        """With room for a text of `longest` bytes; kept: the name under which it is kept."""
         limits = self._weights.limits(1, 1)
         limits.text_bytes = max(limits.text_bytes, _SHORT_TEXT, 1 << longest.bit_length())
-        return self._kept("text", limits)
+        limits.outputs |= outputs
+        return self._kept(kept, limits)
 
     def _ids(self, text: str, side: int, template: bool = True) -> np.ndarray:
         return self._all_ids([text], side, template)[0]
@@ -187,10 +188,8 @@ class Opened:
 
     def _placed(self, text: str, side: int, template: bool) -> tuple[list[int], list[list[int]]]:
         """The ids, and the first byte and the end of each one's text."""
-        given, limits = text_bytes(text), self._weights.limits(1, 1)
-        limits.text_bytes = max(limits.text_bytes, _SHORT_TEXT, 1 << len(given).bit_length())
-        limits.outputs |= c.WANT_OFFSETS
-        session, count = self._kept("offsets", limits), ctypes.c_size_t()
+        given, count = text_bytes(text), ctypes.c_size_t()
+        session = self._text_session(len(given), "offsets", c.WANT_OFFSETS)
         error, convert = session.error, session.library.phasor_text_to_offsets
         needed, failed = ctypes.byref(count), ctypes.byref(error)
 
@@ -241,25 +240,11 @@ class Opened:
     def _text_pieces(self, ids: np.ndarray, side: int) -> list[str]:
         """What each token adds to the text, always whole characters; the last also what is held
         back until then."""
-        weights, state = self._weights, new(c.Text)
-        library, model = weights.library, weights.model
-        vocabulary = weights.side(side).vocabulary
+        vocabulary, text = self._weights.side(side).vocabulary, IdsToText(self._weights, side)
         if ids.size and int(ids.max()) >= vocabulary:
             raise Error(f"token id {ids.max()}: the vocabulary has {vocabulary}")
-        out, size = ctypes.create_string_buffer(_PIECE), ctypes.c_size_t()
-        text, bytes_of = ctypes.byref(state), ctypes.byref(size)
-
-        def take(call: Callable[..., int], *token: int) -> bytes:
-            nonlocal out
-            status = call(model, side, text, *token, out, len(out), bytes_of)
-            if status == c.Status.FULL:
-                out = ctypes.create_string_buffer(size.value)
-                status = call(model, side, text, *token, out, len(out), bytes_of)
-            check(status, None, weights.path)
-            return out.raw[: size.value] if size.value else b""
-
-        parts = [take(library.phasor_id_to_text, token) for token in ids.tolist()]
-        rest = take(library.phasor_text_flush)
+        parts = [text.add(token) for token in ids.tolist()]
+        rest = text.end()
         if parts:
             parts[-1] += rest
         return [part.decode(errors="replace") for part in parts]
