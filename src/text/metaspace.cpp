@@ -37,8 +37,8 @@ const char* check_unigram(Tokenizer* t, SectionReader* s) {
   return check_scores(*t);
 }
 
-// The characters of a text (n), of which the first map has made others. A copy of it is a place to
-// which one can return.
+// Walks over a text (n bytes) and gives its characters after the first map. A copy remembers a
+// position.
 struct Mapped {
   const Tokenizer& t;
   const unsigned char* text;

@@ -113,7 +113,8 @@ bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
   return true;
 }
 
-// The numbers of a text: origins of a normalized text, of which one more ends the last piece.
+// How many u32 offsets need: an origin for each byte of the normalized text and one for its end,
+// and the end of each symbol.
 OffsetRoom offset_room(const Tokenizer& t, uint64_t limit) {
   if (t.model->offset_room != nullptr) return t.model->offset_room(t, limit);
   return {limit + 1, t.model->merges ? limit : 0};

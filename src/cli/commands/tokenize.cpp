@@ -41,8 +41,8 @@ bool places_of(const Engine& e, uint32_t side, const string& text, TokenIds* ids
   return true;
 }
 
-// "id<TAB>piece" a token, where it lies, of a pair its segment too, or the ids alone; an empty line
-// after each text's tokens. Or an object.
+// Prints one line for each token: "id<TAB>piece", then its place (--offsets) and its segment (of a
+// pair), and an empty line after the text. With --print-ids one line of ids, with --json an object.
 void print(const Engine& e, const TokenizeOptions& o, uint32_t side, uint64_t number,
            const TokenIds& ids, const TokenIds& segments, const vector<vector<size_t>>& places) {
   string out = o.print_ids ? join(ids) : "";

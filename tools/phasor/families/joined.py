@@ -266,7 +266,7 @@ def is_causal(values: Mapping[str, Any]) -> bool:
 
 
 def _decodes(values: Mapping[str, Any], *stacks: int) -> bool:
-    """Whether it is of a class that gives logits of next tokens, and of such a family."""
+    """Whether the configuration is of a causal language model, in a family that has them."""
     names, kind = values.get("architectures"), values.get("model_type")
     return (
         any(kind in family.types for family in _CROSSING if family.stack in stacks)

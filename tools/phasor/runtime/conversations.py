@@ -66,9 +66,9 @@ class Conversations(Generators):
 
         messages: {"role": …, "content": …} each; the roles are "system", "user" and "assistant",
         some templates know others. stream: return an iterator of its pieces instead, as `stream`
-        does. temperature, top_k, top_p, max_new: default: as the file recommends, else greedy and
-        as many tokens as fit. seed, stop: as in `stream`. A conversation that goes on from the last
-        one computes only what is new.
+        does. temperature, top_k, top_p, max_new: default: what the file recommends. Without a
+        recommendation: greedy, until the context is full. seed, stop: as in `stream`. If the
+        messages continue the last conversation, only the new ones are computed.
 
         Raises Error if the file has no chat template, the template refuses the conversation, or the
         conversation is too long.

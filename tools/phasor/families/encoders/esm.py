@@ -18,8 +18,9 @@ _THETA, _RATES = 10000.0, "rotary_embeddings.inv_freq"
 
 
 def _dropout(e: Encoder) -> None:
-    """Letters are scaled by the shares of those that are not masked, in training and in a text: a
-    constant without masks, whose id is left out."""
+    """With token_dropout, embeddings are multiplied by (share of unmasked tokens in training) /
+    (share in the text). In a text without masks this is a constant; the id of the mask is left out
+    of the vocabulary."""
     c = e.config
     if e.head.output == D.LOGITS:
         what = "true scales a text by the share of its masks, which is not built with masked words"
