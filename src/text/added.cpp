@@ -15,13 +15,16 @@ AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, size_t byt
       merged_(normalized && (t.flags & (kMergeSpaces | kMergeToSpace)) == kMergeSpaces),
       starts_(normalized ? 8 : 0) {
   if (first_ == last_) search_ = bytes;
+  empty_ = bytes != 0 && first_ != last_ && added_row(t, first_).length() == 0;
 }
 
 // The row of the longest token that the text at `at` begins with, or kNoToken.
 uint32_t AddedSplit::longest(size_t at) const {
   work();
+  const uint32_t none = empty_ ? first_ : kNoToken;
+  if (at == bytes_) return none;
   const uint32_t lead = text_[at];
-  if ((u32_at(t_.added, starts_ + (lead >> 5)) >> (lead & 31) & 1) == 0) return kNoToken;
+  if ((u32_at(t_.added, starts_ + (lead >> 5)) >> (lead & 31) & 1) == 0) return none;
   uint32_t best = kNoToken, first = first_, last = last_;
   for (uint32_t depth = 0; first < last; ++depth) {
     work();
@@ -62,15 +65,15 @@ size_t AddedSplit::skip_spaces(size_t at) {
 }
 
 bool AddedSplit::find() {
-  while (search_ < bytes_) {
+  while (search_ < bytes_ + (empty_ ? 1 : 0)) {
     const uint32_t i = longest(search_);
-    if (i == kNoToken) {
-      ++search_;
+    if (i == kNoToken || (added_row(t_, i).length() == 0 && search_ == matched_)) {
+      search_ += empty_ && search_ < bytes_ ? char_at(text_ + search_, bytes_ - search_).bytes : 1;
       continue;
     }
     const AddedRow row = added_row(t_, i);
     size_t begin = search_, end = search_ + row.length();
-    search_ = end;
+    search_ = matched_ = end;
     const auto word = [this](Char c) { return (classes(t_, c.code) & kWord) != 0; };
     if ((row.flags() & kSingleWord) != 0) {
       if (begin > 0 && word(char_before(text_, begin))) continue;
@@ -98,7 +101,8 @@ bool AddedSplit::next(Stretch* out) {
     pending_ = false;
     *out = match_;
     done_ = match_.end;
-    if (match_.begin < match_.end) return true;  // else another token's white space swallowed it
+    // else another token's white space swallowed it, or it is empty
+    if (match_.begin < match_.end) return true;
   }
   if (done_ >= bytes_) return false;
   *out = {done_, bytes_, kNoToken};

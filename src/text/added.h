@@ -23,7 +23,8 @@ inline AddedRow added_row(const Tokenizer& t, uint32_t i) {
 }
 
 // Cuts a text at the added tokens of one kind: the leftmost, of those the longest, then on behind
-// it.
+// it. A token that the normalizer has emptied is before every character that none other begins
+// with, and at the end, but not right behind another one.
 class AddedSplit {
  public:
   struct Stretch {
@@ -49,7 +50,9 @@ class AddedSplit {
   uint32_t first_, last_;  // the rows of this kind
   bool merged_;            // two spaces and more stand for one ▁, which is not white space
   uint32_t starts_;        // where u32[8] begins; bit b: a token begins with byte b
+  bool empty_;             // the first of them is an empty text
   size_t search_ = 0;      // where the next match may begin
+  size_t matched_ = ~size_t{0};  // where the last one ended
   size_t done_ = 0;        // what is handed out ends here
   size_t spaces_end_ = 0;  // of the white space that was skipped last
   Stretch match_{0, 0, kNoToken};

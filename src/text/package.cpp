@@ -29,8 +29,9 @@ const char* check_rows(Tokenizer* t, uint32_t text_bytes) {
     const AddedRow r = added_row(*t, i);
     if (r.offset() > text_bytes || r.length() > text_bytes - r.offset())
       return "an added token's text is outside the text";
-    if (r.length() == 0 || r.length() > kLongestSearched)
-      return "an added token is empty or too long";
+    // an empty one is found in a normalized text only, and is the first of its kind
+    const bool found = r.length() != 0 || (t->model->steps && (r.flags() & kNormalized) != 0);
+    if (!found || r.length() > kLongestSearched) return "an added token is empty or too long";
     if (r.id() >= t->ids) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";
     const bool normalized = (r.flags() & kNormalized) != 0;
@@ -39,7 +40,8 @@ const char* check_rows(Tokenizer* t, uint32_t text_bytes) {
     if (i != (normalized ? t->added_plain : 0) && compare(before, text) >= 0)
       return "the added tokens are not in order";
     before = text;
-    starts[(normalized ? 8 : 0) + (text.text[0] >> 5)] |= 1u << (text.text[0] & 31);
+    if (text.bytes != 0)
+      starts[(normalized ? 8 : 0) + (text.text[0] >> 5)] |= 1u << (text.text[0] & 31);
   }
   for (uint32_t i = 0; i < 16 && t->added_count > 0; ++i) {
     if (u32_at(t->added, i) != starts[i]) return "the first bytes of the added tokens are wrong";

@@ -66,13 +66,15 @@ const char* check(Tokenizer* t, SectionReader* s) {
   const uint64_t own = own_bytes(*t, *s);
   const uint32_t steps_bytes = s->u32(120), suffix_bytes = s->u32(124);
   if (const char* const wrong = check_package(t, s, own + steps_bytes)) return wrong;
+  if ((t->rule == kWordPieces || t->rule == kUnigramModel) && t->longest > kLongestSearched)
+    return "a piece is empty or too long";
   const uint64_t behind = static_cast<uint64_t>(t->surface - t->text) + t->surface_bytes;
   if (t->prefix_bytes > kLongestAffix || suffix_bytes > kLongestAffix ||
       suffix_bytes > s->text_bytes - behind - t->prefix_bytes)
     return "the prefix or the suffix of words is too long";
   t->pipeline = {static_cast<uint32_t>(own), steps_bytes, suffix_bytes, 0, 0, 0};
   if (const char* const wrong = check_steps(t)) return wrong;
-  if (const char* const wrong = check_filters(*t, kMostFilters - ids_kept(*t))) return wrong;
+  if (const char* const wrong = check_filters(*t, 8 * (kFilterBytes - ids_kept(*t)))) return wrong;
   if (t->rule == kUnigramModel) {
     for (uint32_t byte = 0; byte < 256; ++byte) {
       const uint32_t id = u32_at(byte_ids(*t), byte);
@@ -271,10 +273,10 @@ void put_letters(TextSink* sink, Span text) {
 
 // The ids in a state follow the filters: 1 + the id in 4 bytes, 0 for none.
 unsigned char* token_before(TextSink* sink) {
-  return sink->state.filters + kMostFilters - kIdBytes;
+  return sink->state.filters + kFilterBytes - kIdBytes;
 }
 unsigned char* token_held(TextSink* sink) {
-  return sink->state.filters + kMostFilters - ids_kept(sink->t);
+  return sink->state.filters + kFilterBytes - ids_kept(sink->t);
 }
 uint32_t kept_id(const unsigned char* in) { return load_u32(in) - 1; }
 void keep_id(unsigned char* in, uint32_t id) {
@@ -353,6 +355,7 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
   const uint32_t id = static_cast<uint32_t>(r.p - t.table) / 16;
   const Spelled spelled = find_spelled(steps_of(t), id, false);
   const Spelled last = find_spelled(steps_of(t), id, true);
+  if (spelled.p != nullptr && (spelled.flags() & Spelled::kSkipped) != 0) return;
   if ((t.flags & kRepeats) != 0 && comes_again(sink, id, spelled, last)) return;
   sink->filters = true;
   if (spelled.p != nullptr && (spelled.flags() & Spelled::kNothing) != 0) return;
@@ -384,7 +387,7 @@ extern constexpr TokenizerModel kPipeline = [] {
   m.must_have_unknown = false;
   m.flags = kFlags;
   m.marks = kAnyMarks;
-  m.longest_piece = kLongestSearched;
+  m.longest_piece = kLongestPiece;  // where no search begins anew at every character
   m.least_expansion = 3;           // a byte that is not UTF-8 becomes U+FFFD
   m.growth = sizeof kReplacement;  // each byte may become U+FFFD
   m.check = check;

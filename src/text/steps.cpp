@@ -152,7 +152,7 @@ const char* check_spelled(Tokenizer* t, SpelledRow r) {
         (again && (r.at(i - 1).flags() & Spelled::kLast) != 0))
       return "the spelled pieces are not in order";
     if (s.place() > r.text_bytes() || bytes > r.text_bytes() - s.place() ||
-        s.flags() > (Spelled::kDue | Spelled::kNothing | Spelled::kLast) ||
+        s.flags() > (Spelled::kDue | Spelled::kNothing | Spelled::kLast | Spelled::kSkipped) ||
         (s.same() > t->ids && !(last && s.same() == Spelled::kNoId)))
       return "a spelled piece's text is outside its part";
     const uint32_t most = s.longest_bytes();
@@ -206,6 +206,7 @@ const char* check_row(Tokenizer* t, StepRow row, uint64_t bytes) {
     }
     case StepKind::filter_text:
     case StepKind::filter_ends:
+    case StepKind::filter_byte:
       return nullptr;  // check_filters looks at them
     default:
       return "unknown step";

@@ -22,6 +22,7 @@ enum class StepKind : uint32_t {
   // behind it, no steps: what is done to the decoded text (filters.h)
   filter_text,  // a text becomes another
   filter_ends,  // a character goes at the ends
+  filter_byte,  // the name of a byte, alone, becomes the byte
   end
 };
 
@@ -48,8 +49,9 @@ struct Spelled {
   static constexpr uint32_t kBytes = 16;
   // Flags. kDue: a space goes before the next token. kNothing: the decoder skips the token, but the
   // token still separates two equal ones. kLast: the row is the piece's second one, with its texts
-  // as the last token; pieces with a second row are held back.
-  static constexpr uint32_t kDue = 1, kNothing = 2, kLast = 4, kNoId = 0xFFFFFF;
+  // as the last token; pieces with a second row are held back. kSkipped: the token does not
+  // separate two equal ones either.
+  static constexpr uint32_t kDue = 1, kNothing = 2, kLast = 4, kSkipped = 8, kNoId = 0xFFFFFF;
 
   uint32_t id() const { return load_u32(p); }
   uint32_t place() const { return load_u32(p + 4); }

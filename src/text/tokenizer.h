@@ -164,7 +164,7 @@ struct TokenDecoder {
   unsigned char past_start;     // 1: no more leading space is stripped; a pipeline: bits
   unsigned char prefix_seen;    // 1: the piece before gave up its leading space; 2: byte-level BPE
   unsigned char any_text;       // 1: something was written
-  unsigned char filters[8];     // of a pipeline's decoder: what each of its filters has met
+  unsigned char filters[8];     // of a pipeline's decoder: bits of each of its filters, ids
 };
 
 constexpr size_t kBadToken = static_cast<size_t>(-1);

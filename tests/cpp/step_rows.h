@@ -25,7 +25,8 @@ enum Kind : std::uint32_t {
   words,
   spelled,
   filter_text,
-  filter_ends
+  filter_ends,
+  filter_byte
 };
 
 inline void put(Bytes* to, std::uint32_t value, int size = 4) {

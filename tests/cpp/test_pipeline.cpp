@@ -352,6 +352,23 @@ TEST_CASE("pipeline: added tokens of both kinds, and bytes that are not UTF-8") 
   CHECK(cut(upper, {}, "a<m> abc", p) == "a|# a|%c|");
   CHECK(cut(upper, {}, "a \xFF<m>\xE2\x96", p) == "a \uFFFD|#\uFFFD\uFFFD|");
   CHECK(cut({}, {}, "aBb", p) == "a|%b|");
+
+  // one that is empty in the normalized text: before each character, but not right behind another
+  p.added = {{"", '%', 8}, {"bc", '#', 8}};
+  CHECK(cut({}, {}, "abc d", p) == "a|# |d|");
+  CHECK(cut({}, {}, "\u00E9\u4E2D", p) == "\u00E9|\u4E2D|");
+  CHECK(cut({}, {}, "", p) == "");
+  p.added[0].flags = 8 | 2;  // with the white space before it
+  CHECK(cut({}, {}, "abc d ", p) == "a|#%d|%");
+  p.added[0].flags = 8 | 4;  // and behind it
+  CHECK(cut({}, {}, " ab", p) == "%a|b|");
+  p.added[0].flags = 8 | 1;  // where no letter is beside it
+  p.runs = {run(0, 0), run(' ', 1), run('!', 0), run('a', 8), run('{', 0)};
+  CHECK(cut({}, {}, "aa  b", p) == "aa | b|");
+  p.added = {{"", '%', 0}};
+  CHECK(why_not(build(p)) == "an added token is empty or too long");
+  p.added = {{"b", '%', 8}, {"", '#', 8}};
+  CHECK(why_not(build(p)) == "the added tokens are not in order");
 }
 
 // ---- Models
@@ -530,6 +547,9 @@ TEST_CASE("pipeline: pieces that are held back until the text goes on or ends") 
   CHECK(decoded(kRepeats, pieces, {1, 1, 1}, first(1)) == "BB");
   CHECK(decoded(kRepeats, pieces, {1, 1, 1, 0}, first(0xFFFFFF)) == "BBa");
   CHECK(decoded(kRepeats, pieces, {1, 1, 1, 0}, first(0)) == "Ba");
+  // what is skipped does not part two equal ones, what is nothing does
+  CHECK(decoded(kRepeats, pieces, {0, 1, 0}, {{1, "", "", 2}}) == "aa");
+  CHECK(decoded(kRepeats, pieces, {0, 1, 0}, {{1, "", "", 2 | 8}}) == "a");
 }
 
 TEST_CASE("pipeline: scratch is exact, and a byte less is too little") {
@@ -633,6 +653,21 @@ TEST_CASE("pipeline: filters of the whole text") {
   CHECK(filtered(filter_ends_of(' ', 3, 3), pieces, {4, 0, 4, 1, 4}) == "a  b");
   CHECK(filtered(filter_ends_of(' ', 1, 5), pieces, {6, 6}) == "");
   CHECK(filtered(filter_of("a", " ") + filter_ends_of(' ', 2, 2), pieces, {0, 1, 0, 0, 0}) == "b ");
+  // a text that is the name of a byte, and nothing else; with the package's spellings
+  const std::vector<std::string> name = {"<0", "x4", "1", ">", "+", "<0xc3>", "<0x4", "g", "a"};
+  const Bytes byte = row(filter_byte);
+  CHECK(filtered(byte, name, {0, 1, 2, 3}) == "A");
+  CHECK(filtered(byte, name, {0, 1, 2, 3, 3}) == "<0x41>>");
+  CHECK(filtered(byte, name, {2, 0, 1, 2, 3}) == "1<0x41>");
+  CHECK(filtered(byte, name, {0, 0, 1, 2, 3}) == "<0<0x41>");
+  CHECK(filtered(byte, name, {5}) == "\uFFFD");
+  CHECK(filtered(byte, name, {6, 8, 3}) == "J");
+  CHECK(filtered(byte, name, {6, 8}) == "<0x4a");
+  CHECK(filtered(byte, name, {6, 7, 3}) == "<0x4g>");
+  CHECK(filtered(byte, name, {6, 4, 3}) == "<0x4+>");
+  CHECK(filtered(filter_of("x4", "x+") + byte + filter_of("\1", "."), name, {0, 1, 2, 3}) == ".");
+  CHECK(filtered(byte + filter_of("A", "."), name, {0, 1, 2, 3}) == ".");
+  CHECK(filtered(byte, name, {}) == "");
   // a token that comes again is none before the filters see it
   CHECK(filtered(filter_of("ab", "."), pieces, {0, 0, 1}, kRepeats) == ".");
 
@@ -643,16 +678,28 @@ TEST_CASE("pipeline: filters of the whole text") {
     p.steps = row(words) + spelled_of(holds ? held : std::vector<Spelled>{}) + filters;
     return why_not(build(p));
   };
-  Bytes four, nine;
-  for (int i = 0; i < 4; ++i) four = four + filter_of("a", "b");
-  for (int i = 0; i < 9; ++i) nine = nine + filter_of("a", "b");
-  CHECK(why(four, kRepeats) == "");
-  CHECK(why(four + filter_of("a", "b"), kRepeats) == "too many filters");
-  CHECK(why(nine) == "too many filters");
-  CHECK(why(four, 0, true) == "");
-  CHECK(why(four + filter_of("a", "b"), 0, true) == "too many filters");
-  CHECK(why({}, kRepeats, true) == "");
-  CHECK(why(filter_of("a", "b"), kRepeats, true) == "too many filters");
+  const auto many = [](int count, const Bytes& one) {
+    Bytes all;
+    for (int i = 0; i < count; ++i) all = all + one;
+    return all;
+  };
+  // 64 bits of states and 24 filters, 32 less for each token that is kept; one state has no bits
+  const Bytes four_bits = filter_of("abcdefghijklmnop", "");
+  const Bytes no_bits = filter_of("a", "b");
+  CHECK(why(many(16, four_bits) + many(8, no_bits)) == "");
+  CHECK(why(many(16, four_bits) + filter_of("ab", "")) == "too many filters");
+  CHECK(why(many(25, no_bits)) == "too many filters");
+  CHECK(why(many(8, four_bits), kRepeats) == "");
+  CHECK(why(many(8, four_bits) + filter_of("ab", ""), kRepeats) == "too many filters");
+  CHECK(why(many(8, four_bits), 0, true) == "");
+  CHECK(why(many(8, four_bits) + filter_of("ab", ""), 0, true) == "too many filters");
+  CHECK(why(many(24, no_bits), kRepeats, true) == "");
+  CHECK(why(filter_of("ab", ""), kRepeats, true) == "too many filters");
+  CHECK(why(row(filter_byte) + row(filter_byte)) == "a filter's size is wrong");
+  CHECK(why(row(filter_byte, {0, 0, 0, 0})) == "a filter's size is wrong");
+  // all of the state, and a filter without a bit behind it
+  CHECK(filtered(many(16, four_bits) + no_bits, {"abcdefghijklmno", "a", "p", "z"},
+                 {0, 0, 2, 3, 0}) == "bbcdefghijklmnozbbcdefghijklmno");
   CHECK(why(filter_of("", "b")) == "a filter's size is wrong");
   CHECK(why(filter_of(std::string(256, 'a'), "b")) == "a filter's size is wrong");
   CHECK(why(filter_ends_of(' ', 128, 0)) == "a filter's size is wrong");
@@ -670,7 +717,7 @@ TEST_CASE("pipeline: damaged rows are refused by name") {
   const char* const incomplete = "the steps are not complete";
   CHECK(why_step({}) == "");
   CHECK(why_step(row(0)) == "unknown step");
-  CHECK(why_step(row(13)) == "unknown step");
+  CHECK(why_step(row(14)) == "unknown step");
   CHECK(why_step(row(filter_ends)) == "a filter before the decoder");
   CHECK(why_steps({}) == incomplete);
   CHECK(why_steps(row(words)) == incomplete);
@@ -804,7 +851,7 @@ TEST_CASE("pipeline: damaged pieces that are spelled out are refused by name") {
   CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 4}, {3, "", "", 4}})) == order);
   CHECK(why_spelled(spelled_of({{3, "", "", 4}, {3, "", "", 0}})) == order);
   CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 4}, {4, "", "", 0}})) == "");
-  CHECK(why_spelled(spelled_of({{3, "", "", 8}})) == outside);
+  CHECK(why_spelled(spelled_of({{3, "", "", 16}})) == outside);
   CHECK(why_spelled(spelled_of({{3, "", "", 0xFFFFFFu << 8}})) == outside);
   CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 257u << 8 | 4}})) == outside);
   CHECK(why_spelled(spelled_of({{3, "", "", 0}, {3, "", "", 0xFFFFFFu << 8 | 4}})) == "");

@@ -196,7 +196,7 @@ inline Bytes build(const Parts& p) {
     append_u32(&added, a.id);
     append_u32(&added, a.flags);
     const unsigned char first = static_cast<unsigned char>(a.text[0]);
-    starts[(a.flags & 8) + (first >> 5)] |= 1u << (first & 31);
+    if (!a.text.empty()) starts[(a.flags & 8) + (first >> 5)] |= 1u << (first & 31);
     all += a.text;
   }
   const auto u32 = [](std::size_t value) { return static_cast<std::uint32_t>(value); };

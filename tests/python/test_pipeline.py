@@ -26,6 +26,7 @@ from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN
 from phasor.tokenizers import charsmap
 from phasor.tokenizers.charsmap import build_trie
 from phasor.tokenizers.models import pipeline
+from phasor.tokenizers.vocabulary import special_token
 
 PARTS = json.loads((ROOT / "tests/golden/tokenizers/parts.json").read_text())
 TEXT_TOO_LONG, UNKNOWN_WORD = 1, 2
@@ -179,6 +180,10 @@ def joined(*steps: dict) -> dict:
     return sequence("decoders", {"type": "Fuse"}, *steps)
 
 
+def added(content: str, id_: int, **more: bool) -> dict:
+    return special_token(content, id_, **{"normalized": True, **more})
+
+
 def metaspace(**more: object) -> dict:
     return {"type": "Metaspace", "replacement": "\u2581", **more}
 
@@ -304,6 +309,13 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["a", -1.0]]}},
         "model.unk_id of a piece 'a' that is there twice",
     ),
+    "added_emptied": (
+        {
+            "normalizer": {"type": "Strip", "strip_left": True, "strip_right": True},
+            "added_tokens": [added(" ", 1), added("ab", 2)],
+        },
+        "an added token that the normalizer empties, beside one of several characters,",
+    ),
     "decoder": ({"decoder": {"type": "Other"}}, "decoder Other"),
     "decoder_pattern": ({"decoder": replace(Char="a")}, "decoder Replace at"),
     "decoder_joined": ({"decoder": joined(replace(Regex="ab|c"))}, BEHIND),
@@ -321,22 +333,21 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"decoder": metaspace(replacement="ab")},
         "decoder Metaspace with replacement 'ab'",
     ),
-    "decoder_wordpiece": (
-        {"decoder": joined({"type": "WordPiece", "prefix": "##", "cleanup": True})},
-        "a decoder of more than 8 steps behind what joins the tokens",
-    ),
     "decoder_suffix": (
         {"decoder": {"type": "BPEDecoder", "suffix": ""}},
         "decoder BPEDecoder without a suffix",
     ),
-    "decoder_ctc": ({"decoder": joined(CTC)}, "a decoder of more than 8 steps"),
+    "decoder_steps": (
+        {"decoder": joined(*[replace(String="a")] * 25)},
+        "0 bits of state behind what joins the tokens, expected at most 24 and 64",
+    ),
     "decoder_ctc_twice": (
-        {"decoder": sequence("decoders", CTC, CTC)},
-        "decoder CTC behind another",
+        {"decoder": sequence("decoders", CTC, metaspace(), CTC), "model": words(["\u2581a"])},
+        "decoder CTC twice behind what a text's beginning makes of a token",
     ),
     "decoder_ctc_many": (
-        {"decoder": sequence("decoders", CTC, {"type": "Fuse"}, *[replace(String="a")] * 5)},
-        "a decoder of more than 4 steps",
+        {"decoder": sequence("decoders", CTC, {"type": "Fuse"}, *[replace(String="a" * 200)] * 5)},
+        "a decoder of 5 steps with 40 bits of state",
     ),
     "decoder_ctc_pad": ({"decoder": {**CTC, "pad_token": ""}}, "decoder CTC"),
     "decoder_ctc_delimiter": (
@@ -352,7 +363,7 @@ REFUSED: dict[str, tuple[dict, str]] = {
     ),
     "decoder_ctc_first": (
         {
-            "decoder": sequence("decoders", metaspace(), CTC),
+            "decoder": sequence("decoders", metaspace(), CTC, metaspace()),
             "model": words(["\u2581a", "_"]),
         },
         "decoder CTC behind what a text's beginning makes of a token, one being nothing,",
@@ -363,15 +374,15 @@ REFUSED: dict[str, tuple[dict, str]] = {
                 "decoders",
                 {"type": "BPEDecoder", "suffix": "b"},
                 {"type": "Fuse"},
-                *[replace(String="a")] * 5,
+                *[replace(String="a" * 200)] * 5,
             ),
             "model": words(["abb"]),
         },
-        "a decoder of more than 4 steps",
+        "a decoder of 5 steps with 40 bits of state",
     ),
     "decoder_bytes_joined": (
-        {"decoder": joined(FALLBACK), "model": BYTE_TOKENS},
-        f"decoder ByteFallback {BEHIND}",
+        {"decoder": joined(FALLBACK, FALLBACK), "model": BYTE_TOKENS},
+        f"decoder ByteFallback twice {BEHIND}",
     ),
     "decoder_bytes_then": (
         {"decoder": sequence("decoders", FALLBACK, metaspace()), "model": BYTE_TOKENS},
@@ -430,6 +441,16 @@ def test_where_inserted_text_comes_from(program):
     texts = ["  b", " b", "b", "x", "xx"]
     # what the package's words are
     assert cut(program, texts, **steps) == ["yby|", "_yby|", "_by|", "_y|", "y|"]
+
+
+def test_an_added_token_that_the_normalizer_empties(program):
+    """Each character is a word of its own then."""
+    steps = {"normalizer": {"type": "Nmt"}, "added_tokens": [added("\x01", 256), added("b", 257)]}
+    model = {"type": "BPE", "vocab": {**BYTES, "\x01": 256, "b": 257}, "merges": [],
+             "byte_fallback": True, "end_of_word_suffix": "|"}  # fmt: skip
+    section = section_of(model=model, **steps)
+    found = encoded(program, section, ["ac b", "\u00e9"])
+    assert found == [[*b"a|c| |", 257], [*"\u00e9|".encode()]]
 
 
 def charsmap_of(rules: dict[str, str]) -> dict:

@@ -81,7 +81,8 @@ Bytes written(Section s) {
          {text.size(), a.text.size(), std::size_t{a.id}, std::size_t{a.flags}})
       put_u32(&rows, value);
     const unsigned char first = static_cast<unsigned char>(a.text[0]);
-    starts[(a.flags & pieces::kNormalized) + first / 32] |= 1u << first % 32;
+    if (!a.text.empty())
+      starts[(a.flags & pieces::kNormalized) + first / 32] |= 1u << first % 32;
     put_text(&text, a.text);
   }
   for (const uint32_t run : s.runs) put_u32(&more, run);
@@ -326,7 +327,10 @@ void any_added(Choices* c, Section* s) {
   std::set<std::pair<std::string, bool>> seen;
   for (uint32_t i = c->of({0u, 0u, 1u, 3u}); i > 0; --i) {
     const uint32_t id = c->below(static_cast<uint32_t>(s->pieces.size())), flags = c->below(16);
-    const std::string text = c->chance(50) ? s->pieces[id].text : any_word(c, 3);
+    const bool empty = s->model == ModelNumber::pipeline && (flags & pieces::kNormalized) != 0;
+    const std::string text = empty && c->chance(20) ? ""
+                             : c->chance(50)        ? s->pieces[id].text
+                                                    : any_word(c, 3);
     if (seen.insert({text, (flags & pieces::kNormalized) != 0}).second)
       s->added.push_back({text, id, flags});
   }
@@ -664,16 +668,21 @@ Bytes any_spelled(Choices* c, uint32_t pieces, bool holds) {
   const auto same = [&] { return c->chance(20) ? c->below(pieces + 1) << 8 : 0; };
   for (uint32_t id = 0; id < pieces; ++id) {
     if (!c->chance(10)) continue;
-    all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3), c->below(4) | same()});
+    all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3), c->of({0u, 1u, 2u, 3u, 10u}) | same()});
     if (holds && c->chance(40))
       all.push_back({id, any_word(c, 2), any_word(c, 2), 4 | (c->chance(10) ? ~0xFFu : same())});
   }
   return step_rows::spelled_of(all);
 }
 
-Bytes any_filters(Choices* c, uint32_t most) {
+// With so many bits of state at most.
+Bytes any_filters(Choices* c, uint32_t bits) {
   Bytes out;
-  for (uint32_t i = c->chance(50) ? 0 : c->below(most + 1); i > 0; --i) {
+  if (bits >= 32 && c->chance(20)) {
+    out = step_rows::row(step_rows::filter_byte);
+    bits -= 13;
+  }
+  for (uint32_t i = c->chance(50) ? 0 : c->below(bits / 4 + 1); i > 0; --i) {  // 4 each
     const Bytes one =
         c->chance(70)
             ? step_rows::filter_of(any_word(c, 2) + "a", c->of<std::string>({"", " ", "ab"}))
@@ -731,7 +740,7 @@ Section pipeline(Choices* c, ModelNumber model) {
   const bool holds = c->chance(30);
   for (const Bytes& part : {any_rows(c, s), step_rows::row(step_rows::words), any_rows(c, s),
                             any_spelled(c, static_cast<uint32_t>(s.pieces.size()), holds),
-                            any_filters(c, ((s.flags & 32768) != 0 ? 4 : 8) - (holds ? 4 : 0))})
+                            any_filters(c, ((s.flags & 32768) != 0 ? 32 : 64) - (holds ? 32 : 0))})
     s.rows.insert(s.rows.end(), part.begin(), part.end());
   return s;
 }

@@ -176,7 +176,7 @@ IDS = [
     [], [0], [2, 0, 3, 1], [3, 2, 2, 0], [0, 4, 4, 1], [4, 0], [5, 6, 5], [6, 0], [7, 8, 9, 0],
     [8], [8, 0, 9], [10, 0, 10], [11, 12, 10, 11], [0, 13, 0, 14, 1, 19], [15, 16, 0, 13],
     [17, 18, 0, 18], [0, 0, 21, 0, 20, 1, 1], [21, 21, 20, 20, 0], [22, 23, 22], [18], [17],
-    [23, 7, 2, 13],
+    [23, 7, 2, 13], [7], [7, 7], [0, 21, 0, 0], [20, 0, 3, 0, 21, 21, 0],
 ]  # fmt: skip
 
 
@@ -200,6 +200,11 @@ def decoders() -> list[dict | None]:
         sequence("decoders", byte_level(True, True), replace(" ", String="a")),
         sequence("decoders", word, fuse, cut(" ", 1, 0)), sequence("decoders", ctc, word),
         sequence("decoders", replace("", String="a"), ctc, word),
+        sequence("decoders", fuse, word), sequence("decoders", fuse, ctc),
+        sequence("decoders", fuse, fallback), sequence("decoders", fuse, fallback, cut("A", 1, 0)),
+        sequence("decoders", ctc, ctc), sequence("decoders", ctc, replace("", String="a"), ctc),
+        sequence("decoders", metaspace("always", True), ctc),
+        sequence("decoders", ctc, ctc, word, fuse, cut(" ", 1, 0)),
     ]  # fmt: skip
 
 

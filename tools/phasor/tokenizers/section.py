@@ -79,9 +79,10 @@ class Section:
                 )
             added += struct.pack("<IIII", len(text), len(content), id_, flags)
             text += content
-            starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(
-                1 << (content[0] & 31)
-            )
+            if content:
+                starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(
+                    1 << (content[0] & 31)
+                )
         if len(text) >= 1 << 32:
             raise TokenizerError("the pieces' text is larger than 4 GiB")
         body, offsets = b"", []

@@ -110,14 +110,14 @@ class Vocabulary:
         """The class of what is part of a word, where an added token asks for it."""
         return {"word": WORD} if any(token.get("single_word") for token in self.added) else {}
 
-    def rows(self, normalize: Text) -> list[tuple[bytes, int, int]]:
+    def rows(self, normalize: Text, may_be_empty: bool = False) -> list[tuple[bytes, int, int]]:
         """(text, id, flags) of the table of added tokens, in its order; of equal texts the package
         takes the first."""
         rows: dict[tuple[bool, bytes], tuple[bytes, int, int]] = {}
         for token in sorted(self.added, key=lambda token: not token.get("special")):
             normalized = bool(token.get("normalized"))
             content = (normalize(token["content"]) if normalized else token["content"]).encode()
-            if not content:
+            if not content and not may_be_empty:
                 refuse(
                     f"the added token {token['content']!r}, which the normalizer empties,"
                 )
@@ -128,6 +128,9 @@ class Vocabulary:
                 | NORMALIZED * normalized
             )
             rows.setdefault((normalized, content), (content, self.ids[token["content"]], flags))
+        if (True, b"") in rows and any(n and len(text.decode()) > 1 for n, text in rows):
+            # the package's automaton then skips places where the empty text would be found
+            refuse("an added token that the normalizer empties, beside one of several characters,")
         return [rows[key] for key in sorted(rows)]
 
 

@@ -31,7 +31,7 @@ from phasor.tokenizers.pipeline.steps import (
     Strip,
     row,
 )
-from phasor.tokenizers.section import NO_ID, TokenizerError
+from phasor.tokenizers.section import LONGEST_PIECE, LONGEST_SEARCHED, NO_ID, TokenizerError
 from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 
 BPE, WORDPIECE, WORD_LEVEL, UNIGRAM = 1, 2, 3, 4  # the header's rule
@@ -64,7 +64,7 @@ def _bpe(spec: dict) -> PackageSection:
     vocabulary = Vocabulary(
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")
     )
-    section = PackageSection(MODEL.number, vocabulary)
+    section = PackageSection(MODEL.number, vocabulary, LONGEST_PIECE)
     section.rule = BPE
     section.flags = (
         FALLBACK * bool(model.get("byte_fallback"))
@@ -99,7 +99,10 @@ def _words(spec: dict, model: dict, rule: int) -> PackageSection:
     vocabulary = Vocabulary(
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")
     )
-    section = PackageSection(MODEL.number, vocabulary)
+    searched = rule == WORDPIECE  # at every character
+    section = PackageSection(
+        MODEL.number, vocabulary, LONGEST_SEARCHED if searched else LONGEST_PIECE
+    )
     section.rule = rule
     unknown = member(model, "unk_token", "model")
     if not isinstance(unknown, str):
@@ -159,7 +162,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     section.suffix = decoding.suffix.encode()
     _put_classes(section, normalizer)
     section.expansion = _expansion(normalizer, words)
-    section.added = vocabulary.rows(lambda text: _normalized(text, normalizer))
+    section.added = vocabulary.rows(lambda text: _normalized(text, normalizer), True)
     section.steps = b"".join(
         [*(step.row() for step in normalizer), row(WORDS), *(step.row() for step in words)]
     )

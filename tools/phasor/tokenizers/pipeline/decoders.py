@@ -19,13 +19,13 @@ import numpy as np
 from phasor.errors import shown
 from phasor.tokenizers.json_parts import META, fields, member, prepend_scheme, refuse, steps
 from phasor.tokenizers.pipeline.normalizers import pattern_of
-from phasor.tokenizers.pipeline.steps import FILTER_ENDS, FILTER_TEXT, SPELLED, row
+from phasor.tokenizers.pipeline.steps import FILTER_BYTE, FILTER_ENDS, FILTER_TEXT, SPELLED, row
 from phasor.tokenizers.section import TokenizerError
 
 JOINS, BYTES, LETTERS, SPACES = 4, 32, 64, 128  # flags of the section
 FIRST_DROPS, SUFFIX_IS_SPACE, REPEATS = 4096, 16384, 32768
 JOINED = 2  # mark of a piece
-DUE, NOTHING, LAST = 1, 2, 4  # flags of a piece that is spelled out
+DUE, NOTHING, LAST, SKIPPED = 1, 2, 4, 8  # flags of a piece that is spelled out
 NO_TOKEN = 0xFFFFFE  # as which a piece comes
 LONGEST_AFFIX = 32
 _MOST_SKIPPED = 255
@@ -66,18 +66,38 @@ class Chain:
     as_letters: bool = False  # ByteLevel
     merged: bool = False  # all tokens are one text from here on
     filters: list[bytes] = field(default_factory=list)  # rows of what is done to that text
-    repeats: int = 0  # of the changes, the one in which a token that comes again is none
+    bits: int = 0  # of the filters' states
+    # of the changes, those in which a token that comes again is none, and what becomes nothing
+    repeats: list[int] = field(default_factory=list)
+    placed: int = -1  # the last change that depends on a token's place
     alphabet: dict[str, int] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
 
-    def add(self, change: Change) -> None:
+    def add(self, change: Change, placed: bool = False) -> None:
         (self.behind if self.as_letters else self.changes).append(change)
+        if placed:
+            self.placed = len(self.changes) - 1
+
+    def filter(self, kind: int, part: bytes, states: int) -> None:
+        self.filters.append(row(kind, part))
+        self.bits += (states - 1).bit_length()
+
+    def run(self, token: str, place: Place) -> tuple[str, list[str], bool]:
+        """What the changes make of a token, what each CTC among them is given, and whether the last
+        one of these leaves nothing."""
+        given: list[str] = []
+        for at, change in enumerate(self.changes):
+            if at in self.repeats:
+                given.append(token)
+            token = change(token, place)
+            if at in self.repeats and not token:
+                return "", given, True
+        return token, given, False
 
     def of(self, token: str, place: Place) -> bytes:
-        for at, change in enumerate(self.changes, 1):
-            token = change(token, place)
-            if at == self.repeats and not token:  # CTC leaves the token out
-                return b""
+        token, _, gone = self.run(token, place)
+        if gone:
+            return b""
         letters = [self.alphabet.get(c) for c in token] if self.as_letters else [None]
         data = token.encode() if None in letters else bytes(letters)
         if not self.behind:
@@ -88,7 +108,8 @@ class Chain:
         return text.encode("latin-1")
 
 
-STATE = 8  # bytes of a decoder's: one of each filter, four of a token
+STATE, MOST_FILTERS = 64, 24  # bits of a decoder's: 32 of each token that it keeps
+_BYTE_STATES = 1 << 13
 
 
 def _filter(chain: Chain, text: str, to: str) -> None:
@@ -103,7 +124,7 @@ def _filter(chain: Chain, text: str, to: str) -> None:
             at = borders[at - 1]
         borders.append(at + (data[at] == byte))
     part = struct.pack("<II", len(data), len(put)) + data + bytes(borders) + put
-    chain.filters.append(row(FILTER_TEXT, part))
+    chain.filter(FILTER_TEXT, part, len(data))
 
 
 def _replace(chain: Chain, step: dict) -> None:
@@ -142,7 +163,7 @@ def _strip(chain: Chain, step: dict) -> None:
         if not sign.isascii() or max(start, stop) > 127:
             refuse(f"decoder Strip of {shown(sign)}, {start} and {stop}, from a whole text")
         part = struct.pack("<III", start, stop, ord(sign)) + sign.encode() * stop
-        return chain.filters.append(row(FILTER_ENDS, part))
+        return chain.filter(FILTER_ENDS, part, start + stop + 2)
 
     def change(token: str, place: Place) -> str:
         begin = 0
@@ -168,7 +189,7 @@ def _metaspace(chain: Chain, step: dict) -> None:
     def change(token: str, place: Place) -> str:
         return token.replace(sign, "" if drops and place.first else " ")
 
-    chain.add(change)
+    chain.add(change, drops)
 
 
 def _wordpiece(chain: Chain, step: dict) -> None:
@@ -182,7 +203,7 @@ def _wordpiece(chain: Chain, step: dict) -> None:
             token = token[len(prefix) :] if token.startswith(prefix) else " " + token
         return clean_up(token) if cleans else token
 
-    chain.add(change)
+    chain.add(change, True)
 
 
 def _clean_text(chain: Chain) -> None:
@@ -200,7 +221,7 @@ def _suffix(chain: Chain, step: dict) -> None:
     def change(token: str, place: Place) -> str:
         return token.replace(suffix, "" if place.last else " ")
 
-    chain.add(change)
+    chain.add(change, True)
 
 
 def _ctc(chain: Chain, step: dict) -> None:
@@ -216,22 +237,23 @@ def _ctc(chain: Chain, step: dict) -> None:
             _clean_text(chain)
             _filter(chain, delimiter, " ")
         return
-    if chain.repeats:
-        refuse("decoder CTC behind another")
 
     def change(token: str, place: Place) -> str:
         token = token.replace(pad, "")
         return clean_up(token).replace(delimiter, " ") if cleans else token
 
     chain.add(change)
-    chain.repeats = len(chain.changes)
+    chain.repeats.append(len(chain.changes) - 1)
 
 
 def _byte_fallback(chain: Chain, step: dict) -> None:
     fields(step, "decoder", ())
-    if chain.merged:
-        refuse("decoder ByteFallback behind another that joins the tokens")
-    chain.as_bytes = True
+    if not chain.merged:
+        chain.as_bytes = True
+    elif row(FILTER_BYTE) in chain.filters:
+        refuse("decoder ByteFallback twice behind another that joins the tokens")
+    else:  # then all of it is one token
+        chain.filter(FILTER_BYTE, b"", _BYTE_STATES)
 
 
 def _byte_level(chain: Chain, step: dict) -> None:
@@ -302,7 +324,7 @@ def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]
 
 class Said(NamedTuple):
     """What a token becomes as the first, and later on; whether a space is due behind it; whether it
-    is none; the token as which it comes again; what it becomes as the last one, if something else:
+    is none, and whether it does not part others either; the token as which it comes again; what it becomes as the last one, if something else:
     as the first and last, and later on; the token as which it comes as the first one of all, if
     another, NO_TOKEN for none."""
 
@@ -310,13 +332,15 @@ class Said(NamedTuple):
     later: bytes
     due: bool = False
     nothing: bool = False
+    skipped: bool = False
     same: int | None = None
     last: tuple[bytes, bytes] | None = None
     same_first: int | None = None
 
     def rows(self) -> list[tuple[bytes, bytes, int]]:
         """(as the first, later on, flags)."""
-        flags = DUE * self.due | NOTHING * self.nothing | _same(self.same)
+        flags = DUE * self.due | NOTHING * self.nothing | SKIPPED * self.skipped
+        flags |= _same(self.same)
         rows = [(self.first, self.later, flags)]
         if self.last is not None or self.same_first is not None:
             end = b" " * self.due
@@ -354,12 +378,14 @@ def _said(chain: Chain, token: str) -> Said:
     if not chain.changes and not chain.behind:  # the same in every place
         text = chain.of(token, Place(True, True))
         return Said(text, b" " + text if chain.joins else text)
+    if chain.repeats:
+        ran = [chain.run(token, place) for place in _PLACES]
+        if all(gone for _, _, gone in ran):
+            return Said(b"", b"", nothing=True, skipped=len(ran[0][1]) < len(chain.repeats))
     inner, ends = (
         {first: chain.of(token, Place(first, last)) for first in (True, False)}
         for last in (False, True)
     )
-    if chain.repeats and not any(inner.values()):
-        return Said(b"", b"", nothing=True)
     if chain.joins:
         return Said(ends[True], b" " + ends[False])
     due = inner != ends
@@ -369,26 +395,27 @@ def _said(chain: Chain, token: str) -> Said:
 
 
 def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, str, Said]]:
-    """With tokens that are the same where a token that comes again is left out."""
+    """With tokens that are the same where a token that comes again is left out. Of several CTC it
+    is the last one that counts: what equals another before is equal there too, and what became
+    nothing on the way parts no tokens there."""
     alike: dict[str, int] = {}
     firsts, out = {}, []
     for id_, token, of in said:
-        texts = {}
-        for place in _PLACES:
-            text = token
-            for change in chain.changes[: chain.repeats - 1]:
-                text = change(text, place)
-            texts[place] = text
-        later = texts[Place(False, False)]
-        first = texts[Place(True, False)]
-        if later != texts[Place(False, True)] or first != texts[Place(True, True)]:
+        given = {place: chain.run(token, place)[1] for place in _PLACES}
+        later, first = given[Place(False, False)], given[Place(True, False)]
+        if later != given[Place(False, True)] or first != given[Place(True, True)]:
             refuse(f"decoder CTC behind what the end of a text makes of the token {shown(token)}")
         if first != later:
-            firsts[id_] = first
-        same = alike.setdefault(later, id_)
+            if len(chain.repeats) > 1:
+                refuse("decoder CTC twice behind what a text's beginning makes of a token")
+            firsts[id_] = first[0]
+        same = id_ if of.skipped else alike.setdefault(later[-1], id_)
         out.append((id_, token, of if same == id_ else of._replace(same=same)))
-    if firsts and not all(of.first and not of.nothing for _, _, of in out):
-        refuse("decoder CTC behind what a text's beginning makes of a token, one being nothing,")
+    if firsts and chain.placed > chain.repeats[0]:
+        if not all(of.first and not of.nothing for _, _, of in out):
+            refuse("decoder CTC behind what a text's beginning makes of a token, one being nothing,")
+    elif firsts:  # what becomes nothing is the first token all the same
+        out = [(id_, token, of._replace(nothing=False)) for id_, token, of in out]
     as_first = {id_: alike.get(text, NO_TOKEN) for id_, text in firsts.items()}
     return [(id_, token, of._replace(same_first=as_first.get(id_))) for id_, token, of in out]
 
@@ -454,9 +481,12 @@ def decoding_of(
     if chain.repeats:
         said = _groups(chain, said)
     held = any(len(of.rows()) > 1 for _, _, of in said)
-    most = STATE - 4 * bool(chain.repeats) - 4 * held
-    if len(chain.filters) > most:
-        refuse(f"a decoder of more than {most} steps behind what joins the tokens")
+    most = STATE - 32 * bool(chain.repeats) - 32 * held
+    if chain.bits > most or len(chain.filters) > MOST_FILTERS:
+        refuse(
+            f"a decoder of {len(chain.filters)} steps with {chain.bits} bits of state behind what "
+            f"joins the tokens, expected at most {MOST_FILTERS} and {most},"
+        )
     if chain.as_letters:
         found.flags |= LETTERS
         letters = Chain(as_letters=True, alphabet=alphabet)

@@ -21,7 +21,7 @@ from phasor.tokenizers.patterns.table import BEHAVIORS, INVERTED, Pattern
 from phasor.tokenizers.pipeline.clusters import clusters
 
 (MAP, CANONICAL, CLUSTERS, STRIP, REPLACE, PREFIX, LETTERS, SPLIT, WORDS, SPELLED) = range(1, 11)
-FILTER_TEXT, FILTER_ENDS = 11, 12
+FILTER_TEXT, FILTER_ENDS, FILTER_BYTE = 11, 12, 13
 LEFT, RIGHT = 1, 2
 FIRST_SPLIT, UNLESS_THERE = 1, 2
 _KEEP, _REMOVE, _ADD, _ADD_ON_EVEN, _TEXT, _HANGUL = (change << 29 for change in range(6))
