@@ -668,7 +668,8 @@ Bytes any_spelled(Choices* c, uint32_t pieces, bool holds) {
   const auto same = [&] { return c->chance(20) ? c->below(pieces + 1) << 8 : 0; };
   for (uint32_t id = 0; id < pieces; ++id) {
     if (!c->chance(10)) continue;
-    all.push_back({id, any_word(c, 2), c->chance(20) ? "" : any_word(c, 3), c->of({0u, 1u, 2u, 3u, 10u}) | same()});
+    const std::string later = c->chance(20) ? "" : any_word(c, 3);
+    all.push_back({id, any_word(c, 2), later, c->of({0u, 1u, 2u, 3u, 10u}) | same()});
     if (holds && c->chance(40))
       all.push_back({id, any_word(c, 2), any_word(c, 2), 4 | (c->chance(10) ? ~0xFFu : same())});
   }

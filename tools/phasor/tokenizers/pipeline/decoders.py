@@ -324,8 +324,8 @@ def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]
 
 class Said(NamedTuple):
     """What a token becomes as the first, and later on; whether a space is due behind it; whether it
-    is none, and whether it does not part others either; the token as which it comes again; what it becomes as the last one, if something else:
-    as the first and last, and later on; the token as which it comes as the first one of all, if
+    is none, and whether it does not part others either; the token as which it comes again; what it
+    becomes as the last one, if something else: as the first and last, and later on; the token as which it comes as the first one of all, if
     another, NO_TOKEN for none."""
 
     first: bytes
@@ -413,7 +413,8 @@ def _groups(chain: Chain, said: list[tuple[int, str, Said]]) -> list[tuple[int, 
         out.append((id_, token, of if same == id_ else of._replace(same=same)))
     if firsts and chain.placed > chain.repeats[0]:
         if not all(of.first and not of.nothing for _, _, of in out):
-            refuse("decoder CTC behind what a text's beginning makes of a token, one being nothing,")
+            what = "a text's beginning makes of a token, one being nothing,"
+            refuse(f"decoder CTC behind what {what}")
     elif firsts:  # what becomes nothing is the first token all the same
         out = [(id_, token, of._replace(nothing=False)) for id_, token, of in out]
     as_first = {id_: alike.get(text, NO_TOKEN) for id_, text in firsts.items()}
