@@ -47,14 +47,14 @@ class AddedSplit {
   const Tokenizer& t_;
   const unsigned char* text_;
   size_t bytes_;
-  uint32_t first_, last_;  // the rows of this kind
-  bool merged_;            // two spaces and more stand for one ▁, which is not white space
-  uint32_t starts_;        // where u32[8] begins; bit b: a token begins with byte b
-  bool empty_;             // the first of them is an empty text
-  size_t search_ = 0;      // where the next match may begin
+  uint32_t first_, last_;        // the rows of this kind
+  bool merged_;                  // two spaces and more stand for one ▁, which is not white space
+  uint32_t starts_;              // where u32[8] begins; bit b: a token begins with byte b
+  bool empty_;                   // the first of them is an empty text
+  size_t search_ = 0;            // where the next match may begin
   size_t matched_ = ~size_t{0};  // where the last one ended
-  size_t done_ = 0;        // what is handed out ends here
-  size_t spaces_end_ = 0;  // of the white space that was skipped last
+  size_t done_ = 0;              // what is handed out ends here
+  size_t spaces_end_ = 0;        // of the white space that was skipped last
   Stretch match_{0, 0, kNoToken};
   bool pending_ = false;
 };

@@ -1,8 +1,7 @@
 // text: what a pipeline's decoder does to the text of all tokens together, byte by byte as it goes
 // out: a text becomes another, a character goes at the ends, a text that is the name of a byte
 // becomes the byte. Each filter is a row of the section behind the spelled pieces and has some bits
-// of the decoder's state. Includes sinks.h and steps.h
-// only; never allocates.
+// of the decoder's state. Includes sinks.h and steps.h only; never allocates.
 //
 // A text that may go on is not kept: it is the beginning of the filter's own text (Knuth, Morris
 // and Pratt 1977), and of a character's run the count is enough.

@@ -54,7 +54,8 @@ struct TokenizerModel {
   // begins, how many rows have no id, or the bytes of the patterns
   bool other_number = false;
   bool must_have_unknown = true;
-  bool bytes = false;  // its pieces are bytes, for which the package has letters
+  bool emptied = false;  // the normalizer may leave nothing of an added token
+  bool bytes = false;    // its pieces are bytes, for which the package has letters
   Same same = Same::none;
   uint16_t flags = 0;     // bits of the header's flags
   uint8_t types = 0x3E;   // bit b: pieces of type b may be there

@@ -30,7 +30,7 @@ const char* check_rows(Tokenizer* t, uint32_t text_bytes) {
     if (r.offset() > text_bytes || r.length() > text_bytes - r.offset())
       return "an added token's text is outside the text";
     // an empty one is found in a normalized text only, and is the first of its kind
-    const bool found = r.length() != 0 || (t->model->steps && (r.flags() & kNormalized) != 0);
+    const bool found = r.length() != 0 || (t->model->emptied && (r.flags() & kNormalized) != 0);
     if (!found || r.length() > kLongestSearched) return "an added token is empty or too long";
     if (r.id() >= t->ids) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";

@@ -383,13 +383,13 @@ uint64_t most_decoded(const Tokenizer& t, uint64_t most) {
 
 extern constexpr TokenizerModel kPipeline = [] {
   TokenizerModel m{};
-  m.merges = m.steps = m.word_limit = true;
+  m.merges = m.steps = m.word_limit = m.emptied = true;
   m.must_have_unknown = false;
   m.flags = kFlags;
   m.marks = kAnyMarks;
   m.longest_piece = kLongestPiece;  // where no search begins anew at every character
-  m.least_expansion = 3;           // a byte that is not UTF-8 becomes U+FFFD
-  m.growth = sizeof kReplacement;  // each byte may become U+FFFD
+  m.least_expansion = 3;            // a byte that is not UTF-8 becomes U+FFFD
+  m.growth = sizeof kReplacement;   // each byte may become U+FFFD
   m.check = check;
   m.scratch = scratch;
   m.offset_room = offset_room;

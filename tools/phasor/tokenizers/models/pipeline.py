@@ -16,7 +16,7 @@ from phasor.tokenizers.model import Model
 from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.models.metaspace import BREAK_BIT, vocabulary_of
 from phasor.tokenizers.pipeline.clusters import BREAKS, OTHER_BREAKS
-from phasor.tokenizers.pipeline.decoders import LONGEST_AFFIX, decoding_of
+from phasor.tokenizers.pipeline.decoding import LONGEST_AFFIX, decoding_of
 from phasor.tokenizers.pipeline.normalizers import normalizer_steps
 from phasor.tokenizers.pipeline.pre_tokenizers import pre_tokenizer_steps
 from phasor.tokenizers.pipeline.steps import (
