@@ -62,6 +62,7 @@ class Case:
     ngram: int = 0  # no_repeat_ngram_size of its generation_config.json
     ends: float = 0.12  # share of the positions at which the end is the best token
     recommends: dict = field(default_factory=dict, hash=False)  # what else its file says
+    embed: float = 2.0  # how wide its embedding is drawn
 
     @property
     def name(self) -> str:
@@ -143,6 +144,20 @@ _GENERATION = {
 }
 _ELECTRA = {**_BERT, "model_type": "electra", "embedding_size": 24}
 _ROFORMER = {**_BERT, "model_type": "roformer", "num_attention_heads": 2}
+_T5GEMMA = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 44,
+    "intermediate_size": 53,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 14,
+    "query_pre_attn_scalar": 9,
+    "sliding_window": 3,
+    "attn_logit_softcapping": 2.0,
+    "max_position_embeddings": LONGEST,
+    "attention_dropout": 0.0,
+}
 _CROSSING = {"is_decoder": True, "add_cross_attention": True}
 
 
@@ -263,6 +278,36 @@ CASES = [
     Case("UMT5ForConditionalGeneration", "", {**_T5, "feed_forward_proj": "gated-gelu"}),
     Case("UMT5ForConditionalGeneration", "few buckets", {**_T5, **_FEW}),
     Case(
+        "T5GemmaForConditionalGeneration",
+        "",
+        {
+            "encoder": _T5GEMMA,
+            "decoder": _T5GEMMA,
+            "vocab_size": VOCABULARY,
+            "decoder_start_token_id": 2,
+        },
+        embed=0.4,
+    ),
+    Case(
+        "T5GemmaForConditionalGeneration",
+        "a wider decoder, biases, an own matrix",
+        {
+            "encoder": {**_T5GEMMA, "attn_logit_softcapping": None, "rope_theta": 300.0},
+            "decoder": {
+                **_T5GEMMA,
+                "hidden_size": 52,
+                "num_hidden_layers": 2,
+                "num_key_value_heads": 4,
+                "attention_bias": True,
+                "final_logit_softcapping": 5.0,
+                "tie_word_embeddings": False,
+            },
+            "vocab_size": VOCABULARY,
+            "decoder_start_token_id": 3,
+            "tie_word_embeddings": False,
+        },
+    ),
+    Case(
         "EncoderDecoderModel",
         "BERT and BERT",
         joined(_BERT, {**_BERT, "num_hidden_layers": 3, "num_attention_heads": 2}),
@@ -332,6 +377,8 @@ TABLE = Table(
     "| hypotheses, 4.57 | 5.x | tokens |\n"
     "|---|---|---|---|---|---|---|---|\n",
 )
+# Marian's bad word; M2M100 and RoBERTa give a pad inside of a text no position, T5Gemma masks it.
+_NO_PADS = ("MarianMT", "M2M100", "EncoderDecoder", "T5Gemma")
 
 
 def randomized(case: Case) -> torch.nn.Module:
@@ -346,6 +393,7 @@ def randomized(case: Case) -> torch.nn.Module:
         for half in config.sub_configs:  # GPT-2's sdpa of 4.57 does not divide by the layer
             getattr(config, half)._attn_implementation = "eager"
         model = kind(config)
+    wides = {**WIDE, "embed": case.embed}
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.requires_grad and p.dim() == 1:
@@ -353,11 +401,12 @@ def randomized(case: Case) -> torch.nn.Module:
                 if "norm" in name.lower() and name.endswith("weight"):
                     p.add_(1)
             elif p.requires_grad:
-                wide = next((x for part, x in WIDE.items() if part in name), 1.0)
+                wide = next((x for part, x in wides.items() if part in name), 1.0)
                 p.copy_(torch.randn_like(p) * wide * p.shape[-1] ** -0.5)
         level(model, case.ends)
-    if case.model in ("MarianMTModel", "M2M100ForConditionalGeneration", "EncoderDecoderModel"):
-        # M2M100 and RoBERTa give a pad inside of a text no position
+    # T5Gemma's caches keep no more keys of the source than its decoder's window has
+    model.generation_config.use_cache = not case.model.startswith("T5Gemma")
+    if case.model.startswith(_NO_PADS):
         model.generation_config.bad_words_ids = [[model.config.pad_token_id]]
     said = {"encoder_no_repeat_ngram_size": 0, "no_repeat_ngram_size": case.ngram}
     model.generation_config.update(**{**said, **case.recommends})
@@ -628,15 +677,17 @@ def test_a_directory_of_the_newer_version(case, how, newer, tmp_path):
 
 
 # Other models with the newer version: a tied mT5, whose states 4.57 alone scales before the logits,
-# and a BERT with an own matrix, whose bias is one of two there (save_newer.py draws the second, but
-# of a model that generates as the older one does).
+# a T5Gemma, whose encoder's windows are wider there, and a BERT with an own matrix, whose bias is
+# one of two there (save_newer.py draws the second, but of a model that generates as the older one
+# does).
 SCALED = "MT5ForConditionalGeneration, tied, SiLU"
 TWO_BIASES = "EncoderDecoderModel, a wider BERT and BERT with an own matrix, ReLU"
 
 
 def another_model(case: Case, how: str) -> bool:
     drawn = how == "again" or case not in SAMPLE
-    return case.name == SCALED or (case.name == TWO_BIASES and drawn)
+    wider = case.model.startswith("T5Gemma")
+    return wider or case.name == SCALED or (case.name == TWO_BIASES and drawn)
 
 
 @pytest.mark.parametrize("how", ["made", "again"])

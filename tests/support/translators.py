@@ -14,6 +14,7 @@ import numpy as np
 
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.families.encoders.bert import BERT
+from phasor.families.family import Family
 from phasor.families.names import bias_name
 from phasor.families.stack import STACKS
 
@@ -36,12 +37,29 @@ _T5 = {
     "relative_attention_num_buckets": BUCKETS,
     "relative_attention_max_distance": 12,
 }
+_GEMMA = {
+    "model_type": "t5_gemma_module",
+    "vocab_size": ROWS,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": HEADS,
+    "head_dim": WIDTH // HEADS,
+    "intermediate_size": HIDDEN,
+    "max_position_embeddings": POSITIONS,
+    "sliding_window": 3,
+}
+_HALVES = {
+    "vocab_size": ROWS,
+    "encoder": _GEMMA,
+    "decoder": {**_GEMMA, "is_decoder": True, "cross_attention_hidden_size": WIDTH},
+}
 
 
 def configuration(kind: str, **more: Any) -> dict[str, Any]:
     """config.json of a model type."""
     family = next(f for f in FAMILIES if kind in f.types)
-    sizes = _BART if "d_ff" not in family.defaults else _T5
+    sizes = _T5 if "d_ff" in family.defaults else _HALVES if family.half_of else _BART
     ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 3}
     return {
         "model_type": kind,
@@ -59,8 +77,10 @@ def _shape(part: str) -> tuple[int, ...]:
         return (POSITIONS + 2 * (part == "positions"), WIDTH)
     if part == "t5_bias":
         return (BUCKETS, HEADS)
-    if "norm" in part:
+    if "norm" in part or part.endswith("_after"):
         return (WIDTH,)
+    if part == "embedding":
+        return (ROWS, WIDTH)
     wide = {"ffn_in": (HIDDEN, WIDTH), "ffn_gate": (HIDDEN, WIDTH), "ffn_out": (WIDTH, HIDDEN)}
     return wide.get(part, (WIDTH, WIDTH))
 
@@ -69,6 +89,29 @@ def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]
     """The tensors of such a model, float32."""
     family = next(f for f in FAMILIES if kind in f.types)
     rng = np.random.default_rng(seed)
+    out = _halves(family) if family.half_of else _alike(family, kind, rows)
+    return {
+        name: rng.normal(float("norm" in name and name.endswith("weight")), 0.3, shape).astype(
+            "<f4"
+        )
+        for name, shape in out.items()
+    }
+
+
+def _halves(family: Family) -> dict[str, tuple[int, ...]]:
+    """The shapes of two stacks of one decoder's family."""
+    return {
+        f"{family.trunk}{stack}.{name.format(layer=layer)}": _shape(part)
+        for stack in STACKS
+        for part, name in family.half_of.names.items()
+        if part not in ("output", "q_norm", "k_norm")
+        and (stack == "decoder" or not part.startswith("cross_"))
+        for layer in range(LAYERS if "{layer}" in name else 1)
+    }
+
+
+def _alike(family: Family, kind: str, rows: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of two stacks whose tensors one table names."""
     out = {family.embeddings[0]: (rows, WIDTH)}
     if not family.defaults.get("tie_word_embeddings", True):
         out[family.names["output"]] = (rows, WIDTH)
@@ -93,12 +136,7 @@ def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]
                     out[full] = shape
                     if not t5 and part != "positions":
                         out[bias_name(full)] = shape[:1]
-    return {
-        name: rng.normal(float("norm" in name and name.endswith("weight")), 0.3, shape).astype(
-            "<f4"
-        )
-        for name, shape in out.items()
-    }
+    return out
 
 
 # ---- An encoder and a decoder of BERT

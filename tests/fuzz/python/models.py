@@ -143,7 +143,9 @@ def _translator(kind: str, class_name: str, **more: Any) -> Directory:
     values = translators.configuration(kind, architectures=[class_name], **more)
     config = Config(Path("config.json"), dict(values), family.defaults, family.newer)
     shapes = {name: value.shape for name, value in translators.tensors(kind).items()}
-    if family.stack == D.ENCODER_DECODER:
+    if family.half_of:
+        joined.read_halves(Path("m"), config, family, _zeros(shapes))
+    elif family.stack == D.ENCODER_DECODER:
         encoder_decoder.EncoderDecoder(family, config, _zeros(shapes))
     else:  # its encoder alone
         _built(family, config, shapes)

@@ -53,15 +53,21 @@ class Decoder(Positioned):
     of its own.
 
     context: the longest sequence that the file is to take, 0: what the configuration says.
-    crossing: its blocks look at what another stack gives.
+    crossing: its blocks look at what another stack gives. role: R.ENCODER where it is the half of
+    an encoder-decoder that is looked at.
     """
 
     both_ways = False  # each position sees those behind it too, and its windows have two sides
 
     def __init__(
-        self, family: Family, config: Config, context: int = 0, crossing: bool = False
+        self,
+        family: Family,
+        config: Config,
+        context: int = 0,
+        crossing: bool = False,
+        role: int = R.DECODER,
     ) -> None:
-        super().__init__(R.DECODER, config, family.names, trunk=family.trunk)
+        super().__init__(role, config, family.names, trunk=family.trunk)
         self.family, self.context, self.crossing = family, context, crossing
         self.heads: dict[str, Head] = {}  # other than all decoders', by the class's end
         self._join_aliases()

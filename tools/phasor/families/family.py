@@ -6,7 +6,7 @@ A table names the tensors by part, the weight of each; a bias has the same name 
 
     embedding positions segments embedding_norm projection         the input
     qkv | q k v, q_norm k_norm attention_norm attention_after attention_out
-    cross_q, cross_kv | cross_k cross_v, cross_norm cross_out
+    cross_q, cross_kv | cross_k cross_v, cross_norm cross_after cross_out
     ffn_in ffn_gate ffn_out ffn_norm ffn_after                     of a block
     final_norm output output_bias head output_head output_norm     after the last block
 
@@ -61,6 +61,8 @@ class Family:
     embeddings: tuple[str, ...] = ()
     # Whether the logits are scaled where nothing says it, before transformers 5 and from then on.
     scaled: tuple[bool, bool] = (False, False)
+    # Both stacks are read as this decoder's, from tables of their own (joined.py).
+    half_of: Family | None = None
     classifier: str = ""  # modules of a head with classes, in place of the output: their beginning
 
     tokenizer: str = ""  # the kind of an encoder-decoder's files (side_tokenizers.py)

@@ -1,6 +1,7 @@
 """EncoderDecoderModel of Hugging Face directories (Rothe et al. 2020): an encoder of one family,
 and a decoder of another that has cross-attention beside what its own table says. And such a decoder
-alone, whose source is what another encoder gives.
+alone, whose source is what another encoder gives. And a model whose two stacks are of one decoder's
+family (`Family.half_of`).
 
 Each half is read as the stack that it is by itself, from its table in config.json and from the
 tensors below its name; then they become one model.
@@ -23,7 +24,7 @@ from phasor.families.encoder import Encoder
 from phasor.families.encoder_decoder import Pair
 from phasor.families.encoders import FAMILIES as ENCODERS
 from phasor.families.family import Family
-from phasor.families.hf_config import Config
+from phasor.families.hf_config import NEWER, Config
 from phasor.families.model import NO_BLOCK, Model, Part, shape_of
 from phasor.families.names import bias_name
 from phasor.families.stack import STACKS, Stack
@@ -247,6 +248,38 @@ def read(path: Path, config: Config, checkpoint: Checkpoint) -> tuple[Model, Fam
     if one and halves[0].kind == halves[1].kind:
         return model, FAMILY
     return model, replace(FAMILY, tokenizer="source-package")
+
+
+# ---- Two stacks of one decoder's family
+
+
+def read_halves(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> Model:
+    """The model of such a directory. PhasorError as read() has it."""
+    config.must("is_encoder_decoder", True)
+    tied = config.flag("tie_word_embeddings", default=True)
+    made: list[Decoder] = []
+    for role, place in zip((R.ENCODER, R.DECODER), STACKS):
+        inside, crossing = _half(config, checkpoint, place).config.values, role == R.DECODER
+        own = replace(family.half_of, trunk=f"{family.trunk}{place}.")
+        values = {**inside, "tie_word_embeddings": tied and crossing}
+        half = Config(config.path, values, own.defaults, own.newer, f"{place}.")
+        half.must("model_type", *own.types)
+        half.must("is_decoder", crossing)
+        half.must("cross_attention_hidden_size", *(stack.stack["width"] for stack in made))
+        stack = Decoder(own, half, crossing=crossing, role=role)
+        stack.open(checkpoint)
+        if (config.version or 0) < NEWER:  # to whose halves the whole model's size goes
+            half.must("vocab_size", config.get("vocab_size"))
+        made.append(stack)
+    source, target = made
+    target.finish(len(source.kinds))
+    pair = _Joined(source, target, checkpoint, ("", ""))
+    _add_ids(pair, config, Half(target.config, checkpoint, ""))
+    ids = target.side
+    source.side.update((name, ids[name]) for name in ("pad", "start", "end") if name in ids)
+    pair.find_sharing()
+    config.finish((*_HARMLESS, *family.harmless), family.neutral)
+    return pair.model(path.resolve().name)
 
 
 # ---- A decoder alone

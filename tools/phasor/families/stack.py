@@ -30,7 +30,11 @@ _ATTENTION = {
     R.CROSS_KV: ("cross_", "kv", "cross_biases"),
 }
 # Norms behind what a sub-layer gives; a family without a name for them has one norm.
-_AFTER = {R.ATTENTION_AFTER: "attention_after", R.FFN_AFTER: "ffn_after"}
+_AFTER = {
+    R.ATTENTION_AFTER: "attention_after",
+    R.CROSS_AFTER: "cross_after",
+    R.FFN_AFTER: "ffn_after",
+}
 NORMS = frozenset(
     words for words in (*_AFTER.values(), *ROLES.values()) if words.endswith(("_norm", "_after"))
 )

@@ -241,7 +241,8 @@ def _read_encoder_decoder(
         return Directory(model, path, whose)
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, encoder_decoder.trunk(family))
-    return Directory(encoder_decoder.read(path, config, family, checkpoint), path, family)
+    read = joined.read_halves if family.half_of else encoder_decoder.read
+    return Directory(read(path, config, family, checkpoint), path, family)
 
 
 def _read_decoder(
