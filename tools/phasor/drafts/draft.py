@@ -54,13 +54,18 @@ class Draft:
 
     lines: dict[str, Line] = field(default_factory=dict)
     sides: dict[str, list[Line]] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
+    rename: dict[str, str] = field(default_factory=dict)
     ordered: list[tuple[str, ...]] = field(default_factory=list)  # parts that their order told
     ignore: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # lines for tensors that are not understood
 
     def say(self, key: str, value: Any, why: str = "", others: tuple[Any, ...] = ()) -> None:
         self.lines[key] = Line(key, value, why, tuple(o for o in others if o != value))
+
+    def decide(self, key: str, value: Any, why: str) -> None:
+        """What is no guess."""
+        self.lines[key] = Line(key, value, why, (), True)
 
     def content(self) -> dict[str, Any]:
         """As a reader of the TOML gives it; an id that is missing is 0."""
@@ -70,6 +75,8 @@ class Draft:
         for side, lines in self.sides.items():
             out[side] = {one.key: 0 if one.value is None else one.value for one in lines}
         out["names"] = dict(self.names)
+        if self.rename:
+            out["rename"] = dict(self.rename)
         if self.ignore:
             out["checkpoint"] = {"ignore": list(self.ignore)}
         return out

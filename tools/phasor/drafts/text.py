@@ -11,14 +11,17 @@ _GUESS = "guess: "
 _COLUMN = 34  # where comments begin
 
 
-def text_of(draft: Draft, name: str, more: tuple[str, ...] = ()) -> str:
-    """name: of the checkpoint; more: lines about how it was drafted."""
-    head = [
+def text_of(
+    draft: Draft, name: str, more: tuple[str, ...] = (), head: tuple[str, ...] = ()
+) -> str:
+    """name: of the checkpoint; more: lines about how it was drafted; head: in place of those about
+    --explain."""
+    head = head or (
         f"# Drafted by convert.py --explain from the names and shapes of {printable(name)}.",
         "# A line without a comment is certain; a comment is the evidence of a guess. A line that",
         "# begins with # lacks what no tensor says: its owner says it.",
         *(f"# {line}" for line in more),
-    ]
+    )
     out = [*head, *(one for line in draft.lines.values() for one in _lines(line))]
     for table, lines in draft.sides.items():
         out += ["", f"[{table}]", *(one for line in lines for one in _lines(line))]
@@ -27,6 +30,9 @@ def text_of(draft: Draft, name: str, more: tuple[str, ...] = ()) -> str:
     for part, tensor in draft.names.items():
         why = "guess: only the order says which of the matrices it is" if part in guessed else ""
         out.append(_commented(f"{part} = {_value(tensor)}", why))
+    if draft.rename:
+        out += ["", "[rename]"]
+        out += [f"{_quoted(old)} = {_quoted(new)}" for old, new in draft.rename.items()]
     if draft.ignore:
         out += ["", "[checkpoint]", f"ignore = {_value(draft.ignore)}"]
     out += ["", *(f"# missing: {line}" for line in draft.left)] * bool(draft.left)
@@ -48,6 +54,8 @@ def _commented(text: str, why: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     return _quoted(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,223 @@
+"""Live modules become files by `phasor.export`: the ten of own_modules.py with renamed attributes
+and no description by hand, each proved with the module's own outputs, which catch eight changes of
+it; and what cannot be described is refused by a line."""
+
+from __future__ import annotations
+
+import copy
+import re
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from live_modules import Branching, Grouped, Recurrent, Sums, Tutorial
+from own_modules import NAMES
+from renamed import renamed
+from test_own_descriptions import CHANGES, changed
+
+import phasor
+from phasor import convert, expect
+from phasor import vectors as V
+from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import PhasorError
+from phasor.format.file import VECTORS, PhasorFile
+from phasor.format.meta import as_stored
+from phasor.live.proof import checkpoint_of, stored
+from phasor.sources.state_dict import model as state_dict
+from phasor.sources.state_dict.description import parse_description
+
+OWN = Path(__file__).resolve().parents[1] / "support/own_modules.py"
+MODELS = renamed(str(OWN))
+# What no call says, and the owner does.
+SAID = {
+    "translator-sinusoidal": {"start": 1},
+    "translator-learned": {"start": 1},
+    "translator-rotary": {"start": 1},
+    "annotated": {"start": 1},
+    "classifier": {"labels": ["sport", "art", "trade", "science"]},
+    "tagger": {"labels": [f"tag {i}" for i in range(7)]},
+    "time-series": {"task": "values"},
+    "vision": {"labels": ["bird", "cat", "dog", "fish", "frog"]},
+}
+
+
+def example_of(own):
+    return tuple(map(torch.from_numpy, own.given.values()))
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    """(module, what was exported, seconds) by name, made once."""
+    folder, made = tmp_path_factory.mktemp("export"), {}
+
+    def of(name):
+        if name not in made:
+            own = MODELS.make(name)
+            began = time.process_time()
+            found = phasor.export(
+                own.net, folder / f"{name}.phasor", example=example_of(own), quiet=True,
+                **SAID.get(name, {}),
+            )
+            made[name] = own, found, time.process_time() - began
+        return made[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_live_module_becomes_a_proved_file(exports, name):
+    own, found, seconds = exports(name)
+    print(f"{name}: {found.gap:.2g} of a row's range, {seconds:.1f} s of a processor")
+    assert found.gap <= 1e-5 and found.precision == "float64"
+    words = {word for key in own.net.state_dict() for word in key.split(".")}
+    assert not words & {"embedding", "lm_head", "wte", "lut", "fc_q", "to_qkv", "enc_blocks"}
+    section = V.read(PhasorFile(found.path).section(VECTORS), PhasorFile(found.path).descriptor)
+    assert section.author == expect.AUTHOR and len(section.vectors) >= 7
+
+
+def proved(own, description: dict, section: V.Section) -> bool:
+    """Whether a description of the module gives what the file's test vectors have."""
+    path = Path("changed.toml")
+    source = checkpoint_of(own.net.state_dict(), path)
+    model = state_dict.read(source, parse_description(description, path))
+    if "vectors" in own.given:  # the rows that the vectors of the file speak of
+        given = {"vectors": stored(own.given["vectors"].astype(np.float64))}
+        expect.put_vectors(Checkpoint(path, given), model)
+    file, one = V.ExactWeights(as_stored(model.descriptor), model.weights), section.vectors[0]
+    ids = V.Input(tuple(map(int, one.source)), tuple(map(int, one.target)))
+    ((ran,),) = V.run_all(file, [ids], (np.float64,))
+    theirs, ours = one.logits, ran.output[:, one.logit_ids.astype(int)]
+    return bool((np.abs(theirs - ours).max(1) <= section.tolerance * one.range).all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stored_proof_catches_eight_changes(exports, name):
+    own, found, _ = exports(name)
+    file = PhasorFile(found.path)
+    section = V.read(file.section(VECTORS), file.descriptor)
+    assert proved(own, tomllib.loads(found.description), section)
+    for key in CHANGES:
+        toml = tomllib.loads(changed(found.description, name, key))
+        if (name, key) == ("characters", "heads"):
+            with pytest.raises(PhasorError, match=r"expected \(32 x 16\)"):
+                proved(own, toml, section)
+        else:
+            assert not proved(own, toml, section), key
+
+
+IDS = torch.randint(0, 30, (2, 9), generator=torch.Generator().manual_seed(0))
+NAMED = {"labels": ["a", "b", "c"]}
+CAUSAL = torch.triu(torch.full((7, 7), float("-inf")), 1)
+# Other ways to write the parts: model, example, what its owner says, lines of the description.
+OTHERS = {
+    "grouped": (Grouped, IDS, {}, [
+        "kv_heads = 2", 'norm = "rms"', "norm_eps = 1e-06", "rotary_base = 500000.0",
+        'attention_position = "rotary-halves"', 'activation = "silu"', "[rename]",
+        'half = "second"',
+    ]),
+    "sums": (Sums, IDS, NAMED, [
+        'attention_position = "alibi"', 'activation = "gelu"', 'head_activation = "tanh"',
+        'pooling = "first"',
+    ]),
+    "padded": (lambda: Sums(0), IDS + 1, {**NAMED, "pad": 0}, ["pad = 0"]),
+    "tutorial": (Tutorial, (IDS.T, IDS.T[:7], CAUSAL), {"start": 1}, ['norm_place = "before"']),
+    "half": (lambda: Sums().bfloat16(), IDS, NAMED, ['pooling = "first"']),
+}
+
+
+def made(kind) -> torch.nn.Module:
+    torch.manual_seed(3)
+    return kind()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_ways_to_write_the_parts(tmp_path, name, capsys):
+    kind, example, said, lines = OTHERS[name]
+    toml = tmp_path / "found.toml"
+    found = phasor.export(
+        made(kind), tmp_path / "m.phasor", example=example, save_description=toml, **said
+    )
+    assert found.gap <= 1e-5
+    assert capsys.readouterr().out == toml.read_text() == found.description
+    for line in lines:
+        assert line in found.description
+
+
+def test_a_saved_description_is_the_converters(tmp_path):
+    own, path = MODELS.make("tagger"), tmp_path / "m.phasor"
+    toml = tmp_path / "tagger.toml"
+    phasor.export(own.net, path, example=example_of(own), save_description=toml, quiet=True,
+                  **SAID["tagger"])
+    torch.save(own.net.state_dict(), tmp_path / "tagger.pt")
+    np.savez(tmp_path / "tagger.npz", **own.given, output=own.output)
+    words = [tmp_path / "tagger.pt", "--expect", tmp_path / "tagger.npz", "-o", tmp_path / "c"]
+    assert convert.main([*map(str, words), "--quiet"]) == 0
+
+
+def test_the_module_is_left_as_it_was(tmp_path):
+    module = made(Sums).train()
+    calls: list[int] = []
+    module.words.register_forward_hook(lambda *given: calls.append(1))
+    before = copy.deepcopy(module.state_dict())
+    phasor.export(module, tmp_path / "m.phasor", example=IDS, quiet=True, **NAMED)
+    assert module.training and module.out.training and not calls
+    assert module.out.weight.dtype == torch.float32 and module.out.weight.requires_grad
+    module(IDS)
+    assert calls == [1]
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+class Late(Sums):
+    """Something that no key speaks of, behind the layer."""
+
+    def forward(self, ids):
+        return super().forward(ids) * (1 + 0.1 * ids.size(1))
+
+
+REFUSED = {
+    "labels": (Sums, IDS, {}, r"labels=: missing: the module gives 3 classes"),
+    "label count": (Sums, IDS, {"labels": ["a"]}, r"labels=: 1 names, the module gives 3 classes"),
+    "start": (Tutorial, (IDS.T, IDS.T[:7], CAUSAL), {}, r"start=: missing"),
+    "pad": (lambda: Sums(3), IDS, NAMED, r"pad=: missing: .* compares ids with 3 \(live_mod.*:\d+"),
+    "example": (Sums, None, NAMED, r"example=: missing"),
+    "short": (Sums, IDS[:, :2], NAMED, r"example=: has shape \(2, 2\): expected at least 3"),
+    "ids": (Sums, IDS + 30, NAMED, r"Sums: fails on the example: IndexError"),
+    "type": (Sums, IDS, {**NAMED, "type": "int7"}, r"type=: 'int7': expected one of f32, "),
+    "task": (Sums, IDS, {**NAMED, "task": "sort"}, r"task=: 'sort': expected one of values"),
+    "branch": (Branching, IDS, NAMED, r"live_modules.py:\d+: bool of a tensor that depends on"),
+    "recurrent": (Recurrent, IDS, {}, r"the module has no attention that is read"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_is_a_line_and_writes_nothing(tmp_path, name):
+    kind, example, said, line = REFUSED[name]
+    path = tmp_path / "m.phasor"
+    path.write_bytes(b"before")
+    with pytest.raises(phasor.Error, match=line):
+        phasor.export(made(kind), path, example=example, quiet=True,
+                      save_description=tmp_path / "d.toml", **said)
+    assert path.read_bytes() == b"before" and sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_description_that_differs_names_the_sub_layer(tmp_path, monkeypatch):
+    """The reference with another eps: the error says where the two part, with both values."""
+    from phasor.live import describe
+
+    real = describe.Describing._norm
+
+    def other(self, part, norm, parts):
+        real(self, part, norm, parts)
+        if part == "attention_norm":
+            self.tables["encoder"]["embedding_scale"] = 1.5, ""
+
+    monkeypatch.setattr(describe.Describing, "_norm", other)
+    with pytest.raises(phasor.Error) as caught:
+        phasor.export(made(Sums), tmp_path / "m.phasor", example=IDS, quiet=True, **NAMED)
+    found = re.search(r"part at encoder, the embedding.*has (\S+) and the reference (\S+);",
+                      str(caught.value))
+    assert found and float(found[2]) == pytest.approx(1.5 * float(found[1]), rel=1e-4)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,201 @@
+"""What a module is given: the example, inputs drawn like it, and what it gives for them."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from phasor.errors import PhasorError
+
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_FEWEST = 3  # positions of an example
+
+
+@dataclass
+class Given:
+    """The arguments of a module, and which of them are data: ids or vectors, and the target's."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    data: list[tuple[int | str, Tensor]]  # by place or name
+
+    def with_data(self, values: list[Tensor], dtype: torch.dtype) -> Given:
+        """The same with other data, floats in this type."""
+        args, kwargs = list(self.args), dict(self.kwargs)
+        data = []
+        for (key, _), value in zip(self.data, values):
+            value = value.to(dtype) if value.is_floating_point() else value
+            data.append((key, value))
+            if isinstance(key, int):
+                args[key] = value
+            else:
+                kwargs[key] = value
+        for key, one in enumerate(args):
+            if isinstance(one, Tensor) and one.is_floating_point():
+                args[key] = one.to(dtype)
+        kwargs = {
+            key: one.to(dtype) if isinstance(one, Tensor) and one.is_floating_point() else one
+            for key, one in kwargs.items()
+        }
+        return Given(tuple(args), kwargs, data)
+
+
+def given(example: Any) -> Given:
+    """The arguments that an example stands for: a tensor, a tuple of arguments, or a dict of those
+    with names."""
+    if example is None:
+        raise PhasorError(
+            "example=: missing: what the module is called with, such as ids of shape (B, T)"
+        )
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if isinstance(example, dict):
+        kwargs = dict(example)
+    elif isinstance(example, (tuple, list)):
+        args = tuple(example)
+    else:
+        args = (example,)
+    args = tuple(torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in args)
+    named = [*enumerate(args), *kwargs.items()]
+    tensors = [(key, t.detach().cpu()) for key, t in named if isinstance(t, Tensor)]
+    whole = [(key, t) for key, t in tensors if t.dtype in (torch.int64, torch.int32)]
+    data: list[tuple[int | str, Tensor]] = [(key, t.long()) for key, t in whole if t.dim() == 2]
+    if not whole:
+        data = [(key, t) for key, t in tensors if t.dtype in _FLOATS and t.dim() == 3][:1]
+    if not data or len(data) > 2:
+        shapes = ", ".join(str(tuple(t.shape)) for _, t in tensors) or "no tensor"
+        raise PhasorError(
+            f"example=: has {shapes}: expected ids of shape (B, T), ids of a source and of a"
+            " target, or vectors of shape (B, T, E)"
+        )
+    for _, one in data:
+        if min(one.shape[:2]) < 1 or max(one.shape[:2]) < _FEWEST:
+            raise PhasorError(
+                f"example=: has shape {tuple(one.shape)}: expected at least {_FEWEST} positions"
+            )
+    return Given(args, kwargs, data)
+
+
+def apart(data: list[Tensor], axis: int) -> list[Tensor]:
+    """The example with a batch, on this axis, that no length equals, so that they can be told
+    apart."""
+    lengths = {t.shape[1 - axis] for t in data}
+    batch = next(n for n in (2, 3, 4, 5) if n not in lengths)
+    rows = [t.transpose(0, axis) for t in data]
+    rows = [t.repeat(batch, *[1] * (t.dim() - 1))[:batch] for t in rows]
+    return [t.transpose(0, axis).contiguous() for t in rows]
+
+
+def drawn(
+    data: list[Tensor], sizes: list[int], rows: int, seed: int, avoided: int | None
+) -> list[Tensor]:
+    """Data of the same lengths: any ids but the one that pads, numbers like the example's."""
+    rng = torch.Generator().manual_seed(seed)
+    out = []
+    for one, size in zip(data, sizes):
+        shape = (rows, *one.shape[1:])
+        if one.is_floating_point():
+            values = torch.randn(shape, generator=rng) * one.float().std() + one.float().mean()
+            out.append(values.float())
+            continue
+        ids = torch.randint(0, size, shape, generator=rng)
+        if avoided is not None and size > 1:
+            ids = torch.where(ids == avoided, (ids + 1) % size, ids)
+        out.append(ids)
+    return out
+
+
+@dataclass
+class Twin:
+    """A copy of the module that is run, in evaluation mode: in float64 where that works."""
+
+    module: nn.Module
+    dtype: torch.dtype
+    why: str = ""  # it is not float64
+
+
+def twin(module: nn.Module, example: Given) -> Twin:
+    """The owner's module stays as it is. PhasorError where it cannot be run on the example."""
+    inner = opened(module)
+    try:
+        made = copy.deepcopy(inner).cpu().eval()
+    except Exception as error:
+        raise PhasorError(f"{type(inner).__name__}: cannot be copied: {line_of(error)}") from error
+    for one in made.modules():  # hooks are the owner's business
+        one._forward_hooks.clear()
+        one._forward_pre_hooks.clear()
+    values = [t.float() if t.is_floating_point() else t for _, t in example.data]
+    try:
+        wide = copy.deepcopy(made).double()
+        call(wide, example.with_data(values, torch.float64))
+        return Twin(wide, torch.float64)
+    except MemoryError:
+        why = "it does not fit in memory"
+    except PhasorError:
+        raise
+    except Exception as error:
+        why = line_of(error)
+    made = made.float()
+    try:
+        call(made, example.with_data(values, torch.float32))
+    except Exception as error:
+        raise PhasorError(
+            f"{type(inner).__name__}: fails on the example: {line_of(error)}"
+        ) from error
+    return Twin(made, torch.float32, why)
+
+
+def opened(module: nn.Module) -> nn.Module:
+    """Without what wraps it."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise PhasorError("a ScriptModule has no calls to read. TRY: the module it was made of")
+    for _ in range(4):
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and type(module).__name__ in ("DataParallel", "DistributedDataParallel"):
+            inner = module.module
+        if not isinstance(inner, nn.Module):
+            break
+        module = inner
+    return module
+
+
+def line_of(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0][:200]
+
+
+def call(module: nn.Module, what: Given) -> Any:
+    with torch.no_grad():
+        return module(*what.args, **what.kwargs)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The floating tensors of a module's output, in order."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point() and value.dim() >= 2:
+            yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors(one)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from tensors(one)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from tensors(getattr(value, name))
+
+
+def output_of(value: Any) -> Tensor:
+    """The one output that is proved."""
+    found = list(tensors(value))
+    if len(found) != 1:
+        shapes = ", ".join(str(tuple(t.shape)) for t in found) or "none"
+        raise PhasorError(
+            f"the module gives {len(found)} floating tensors ({shapes}), expected 1. TRY: a module"
+            " around it that gives the one that the file is to give"
+        )
+    return found[0]
