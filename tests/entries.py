@@ -43,6 +43,7 @@ PROGRAM = {
     "io/npy": ("npy", "tests/python/test_outside.py"),
     "io/shortlist": ("shortlist", "tests/python/test_shortlist.py"),
     "io/json": ("json", "tests/python/test_cli.py"),
+    "io/tokenizer_json": ("export", "tests/python/test_export.py"),
 }
 
 # Reader of tests/fuzz/python/readers.py, which has its modules: test with hostile examples, and

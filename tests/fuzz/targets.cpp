@@ -20,6 +20,7 @@ void run_input(const uint8_t*, size_t);
 void run_json(const uint8_t*, size_t);
 void run_npy(const uint8_t*, size_t);
 void run_shortlist(const uint8_t*, size_t);
+void run_export(const uint8_t*, size_t);
 void run_file(const uint8_t*, size_t);
 
 namespace {
@@ -40,6 +41,7 @@ constexpr Target kTargets[] = {
     {"json", Shape::bytes, run_json},
     {"npy", Shape::bytes, run_npy},
     {"shortlist", Shape::bytes, run_shortlist},
+    {"export", Shape::three_parts, run_export},
     {"file", Shape::weight_file, run_file},
 };
 

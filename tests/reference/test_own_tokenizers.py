@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 import pytest
 import tokenizer_draws as draws
+from exported import exported
 from test_tokenizer import driver  # noqa: F401
 from test_tokenizer_hf import compare_decoding, golden, random_sequences
 from tokenizers import Tokenizer, decoders, implementations, models, normalizers
@@ -93,7 +94,7 @@ RECIPES: dict[str, Callable[[], Tokenizer]] = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_equal(driver, tmp_path, name):
+def test_a_recipe_is_equal(driver, phasor, tmp_path, name):
     tokenizer = RECIPES[name]()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -120,4 +121,7 @@ def test_a_recipe_is_equal(driver, tmp_path, name):
     both = theirs(*TEXTS[:2])["input_ids"]
     assert [*info["prefix"], *one, *pair_of(info), *other, *info["suffix"]] == both
     saved = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    back = Tokenizer.from_file(str(exported(phasor, tmp_path, section, info)))
+    assert [saved.encode(text).ids for text in texts] == [back.encode(text).ids for text in texts]
+    assert saved.encode(*TEXTS[:2]).ids == back.encode(*TEXTS[:2]).ids
     compare_decoding(driver, saved, path, random_sequences(saved.get_vocab_size()))

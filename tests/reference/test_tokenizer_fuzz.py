@@ -16,8 +16,9 @@ TEXTS = 200
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_is_converted_is_equal(driver, tmp_path, seed):
-    result = tokenizer_fuzz.compare(driver, tmp_path, seed, draws.texts(seed, TEXTS))
+def test_what_is_converted_is_equal(driver, phasor, tmp_path, seed):
+    """And what `phasor tokenize --export` makes of it is the tokenizer that was converted."""
+    result = tokenizer_fuzz.compare(driver, tmp_path, seed, draws.texts(seed, TEXTS), phasor)
     assert result.what in ("equal", "refused", "raised"), str(result)
 
 

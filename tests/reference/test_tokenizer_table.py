@@ -21,6 +21,6 @@ def test_the_page_has_every_row():
 
 
 @pytest.mark.parametrize("name", table.TABLE)
-def test_a_row(driver, name):  # noqa: F811
-    line = table.line_of(name, table.measure(table.TABLE[name], driver))
+def test_a_row(driver, phasor, name):  # noqa: F811
+    line = table.line_of(name, table.measure(table.TABLE[name], driver, phasor))
     assert line == table.written()[name]

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 import tokenizer_draws as draws
+from exported import exported
 from test_tokenizer import Driver, build_driver, in_characters
 from tokenizers import Tokenizer
 
@@ -39,6 +40,7 @@ KINDS = ("equal", "refused", "unnamed", "wrong", "raised", "stuck")
 TEXTS, SEQUENCES = 500, 200
 _PATIENCE = 300  # seconds for one composition
 _SHOWN = 120  # characters of a text
+PHASOR = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor"))
 
 
 class Result(NamedTuple):
@@ -266,6 +268,29 @@ def difference(
     return _template(tokenizer, info, short)
 
 
+def _exported_difference(
+    phasor: Path, folder: Path, section: bytes, info: dict, tokenizer: Tokenizer, texts: list[bytes]
+) -> str | None:
+    """What is other in the tokenizer.json that `phasor tokenize --export` makes of the section:
+    ids with those around a text, offsets, decoded texts."""
+    try:
+        path = exported(phasor, folder, section, {**info, "pair": info["pair"] or []})
+        ours = _asked(Tokenizer.from_file, str(path))
+    except (AssertionError, Raised) as error:
+        return f"export: {error}"
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    lines = [draws.as_text(text) for text in texts]
+
+    def of(made: Tokenizer) -> list:
+        found = _all_asked(made.encode, lines)
+        ids = [[] if one is None else one.ids for one in found]
+        places = [None if one is None else one.offsets for one in found]
+        return list(zip(ids, places, _all_asked(made.decode, ids), strict=True))
+
+    return _first("export", lines, of(tokenizer), of(ours), repr)
+
+
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -299,9 +324,15 @@ def _ids_shown(ids: list[int]) -> str:
 
 
 def checked(
-    driver: Driver, path: Path, seed: int, given: list[bytes], oracle: Tokenizer | None = None
+    driver: Driver,
+    path: Path,
+    seed: int,
+    given: list[bytes],
+    oracle: Tokenizer | None = None,
+    phasor: Path | None = None,
 ) -> Result:
-    """What becomes of a tokenizer.json; its oracle is what the package reads there."""
+    """What becomes of a tokenizer.json; its oracle is what the package reads there. phasor: the
+    program, where it is exported again too."""
     spec = json.loads(path.read_text(encoding="utf-8"))
     result = Result(seed, "equal", parts=parts_of(spec))
     try:
@@ -310,6 +341,9 @@ def checked(
         section, info = build_hf_section(path)
         with _quiet():
             line = _asked(difference, driver, section, info, tokenizer, spec, seed, given)
+            if line is None and phasor is not None:
+                more = (section, info, tokenizer, given)
+                line = _exported_difference(phasor, path.parent, *more)
     except PhasorError as error:
         line = str(error).replace(str(path), path.name)
         part = refused_part(spec, line)
@@ -321,7 +355,13 @@ def checked(
     return result._replace(what="wrong", line=line) if line else result
 
 
-def compare(driver: Driver, folder: Path, seed: int, given: list[bytes] | None = None) -> Result:
+def compare(
+    driver: Driver,
+    folder: Path,
+    seed: int,
+    given: list[bytes] | None = None,
+    phasor: Path | None = None,
+) -> Result:
     """What becomes of the composition of a number, whose tokenizer.json is in the folder then."""
     path = folder / "tokenizer.json"
     try:
@@ -329,14 +369,16 @@ def compare(driver: Driver, folder: Path, seed: int, given: list[bytes] | None =
             _asked(lambda: draws.draw(seed).save(str(path)))
     except Raised as error:
         return Result(seed, "raised", str(error))
-    return checked(driver, path, seed, draws.texts(seed, TEXTS) if given is None else given)
+    given = draws.texts(seed, TEXTS) if given is None else given
+    return checked(driver, path, seed, given, phasor=phasor)
 
 
 # ---- Many
 
 
 def _sent(pipe: Any, driver: Driver, folder: Path, seed: int, count: int) -> None:
-    pipe.send(compare(driver, folder, seed, draws.texts(seed, count)))
+    phasor = PHASOR if PHASOR.exists() else None
+    pipe.send(compare(driver, folder, seed, draws.texts(seed, count), phasor))
 
 
 def results(driver: Driver, folder: Path, seeds: Iterable[int], count: int) -> Iterable[Result]:

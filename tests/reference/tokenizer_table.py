@@ -31,6 +31,7 @@ import test_tokenizer_listed as translators  # noqa: E402
 import test_tokenizer_llm as llm  # noqa: E402
 import tokenizers  # noqa: E402
 import transformers  # noqa: E402
+from exported import exported  # noqa: E402
 
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.sources.hugging_face import (
@@ -72,6 +73,7 @@ SPACES = [
 CONTROLS = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\xad", "\u202e", "\ufffc"]
 COMBINING = [*map(chr, range(0x300, 0x370)), "\u0591", "\u064b", "\u093c", "\u0e31", "\u20dd"]
 MEGABYTE = 1 << 20
+EXPORTED = 1000  # texts
 
 
 def _mixed(rng: random.Random, pool: list[str], count: int) -> list[str]:
@@ -422,12 +424,14 @@ class Outcome(NamedTuple):
     ids: str  # "equal", or "refused: " and the message
 
 
-def measure(row: Row, driver: pieces.Driver) -> Outcome:
-    """AssertionError, with the text, where an id differs."""
+def measure(row: Row, driver: pieces.Driver, phasor: Path | None = None) -> Outcome:
+    """AssertionError, with the text, where an id differs, of the tokenizer.json too that the
+    program makes of the section."""
     with tempfile.TemporaryDirectory() as folder:
         case = row.build(Path(folder))
         try:
-            section = driver.section(case.section())
+            made = case.section()
+            section = driver.section(made)
         except PhasorError as error:
             message = " ".join(str(error).replace(folder, "").split())
             return Outcome(case.parts, case.beside, 0, "refused: " + message[:120])
@@ -436,6 +440,11 @@ def measure(row: Row, driver: pieces.Driver) -> Outcome:
         found = driver.encode(section, [line.encode() for line in lines])
         for line, theirs, ours in zip(lines, want, found, strict=True):
             assert ours == theirs, f"{row.name}: {line[:120]!r}: {ours[:30]}, not {theirs[:30]}"
+        if phasor is not None and (case.beside == "tokenizers" or " by " in case.beside):
+            again = tokenizers.Tokenizer.from_file(str(exported(phasor, Path(folder), made)))
+            few = lines[:EXPORTED]
+            ids = [one.ids for one in again.encode_batch(few, add_special_tokens=False)]
+            assert ids == want[: len(few)], f"{row.name}: other ids of the exported file"
         if not case.broken:
             return Outcome(case.parts, case.beside, len(lines), "equal")
         bad = list(broken())

@@ -19,12 +19,13 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import VECTORS
+from phasor.format.file import EXPORTS, VECTORS
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, write_model
 from phasor.moments import Moments
 from phasor.replay import Counting, finished
 from phasor.smoothing import Smoothed
+from phasor.tokenizers.section import Exportable
 
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
@@ -105,7 +106,8 @@ def convert(
         )
     stored, counting = as_stored(descriptor), progress(quiet)
     inputs: list[V.Input] = []
-    sections = dict(sections)
+    texts = {EXPORTS[k]: made.text for k, made in sections.items() if isinstance(made, Exportable)}
+    sections = {**sections, **{kind: text for kind, text in texts.items() if text}}
     if proof != V.NONE:
         exact = V.ExactWeights(stored, weights)
         step = counting("layers of the test vectors", V.steps_of(stored))

@@ -1,6 +1,7 @@
 // cli: `phasor tokenize`. Ids and pieces of texts, or texts of ids.
 #include "../engine/engine.h"
 #include "../io/json.h"
+#include "../io/tokenizer_json.h"
 #include "../options/input.h"
 #include "commands.h"
 
@@ -12,9 +13,12 @@ struct TokenizeOptions : CommandLine, TextOptions {
   Switch offsets{"--offsets",
                  "Print where each token lies in the text too: its first character, and the one "
                  "behind it. JSON: pairs."};
+  OutputFile exported{"--export FILE",
+                      "Write the tokenizer as a tokenizer.json, which gives the same ids in the "
+                      "`tokenizers` package. With --decode: that of the output."};
   FlagGroups flags() {
     return {group("Input", ids, decode, pair, source_lang, target_lang, prompt, prompt_text),
-            group("Output", print_ids, offsets, json)};
+            group("Output", print_ids, offsets, exported, json)};
   }
 };
 
@@ -70,6 +74,43 @@ bool decode(const Engine& e, uint32_t side, const Input& input, string* out, str
   return true;
 }
 
+// Kinds of section (file-format.md): that of a tokenizer and the text that goes with it.
+constexpr uint32_t kFirstTokenizer = 3, kFirstExport = 10;
+
+// --export: the tokenizer of a side as a file.
+int write_json(const Engine& e, const TokenizeOptions& o, uint32_t side) {
+  const char* other =
+      first_given(o.pair, o.ids, o.source_lang, o.target_lang, o.prompt, o.prompt_text, o.print_ids,
+                  o.offsets, o.json);
+  if (other != nullptr) return usage_error("--export: does not go with %s", other);
+  if (!o.texts.empty()) return usage_error("--export: expected no text");
+  const string name = side == PHASOR_SOURCE ? "source." : "target.";
+  const vector<uint32_t> kind = numbers_of(e, name + "tokenizer");
+  const vector<uint32_t> segment = numbers_of(e, name + "pair_segment");
+  const phasor_side& of = e.side_of(side);
+  TokenizerParts parts{};
+  parts.section = e.file.section(kind.empty() ? 0 : kind[0], &parts.section_bytes);
+  const uint32_t beside = kind.empty() ? 0 : kind[0] - kFirstTokenizer + kFirstExport;
+  parts.text = reinterpret_cast<const char*>(e.file.section(beside, &parts.text_bytes));
+  if (parts.text_bytes == 0)
+    return data_error(
+        "%s: --export: the file does not have what a tokenizer.json needs beside the vocabulary: "
+        "the tokenizer was none that the tokenizers package can read, or the file was converted "
+        "before there was --export (convert it again)",
+        e.path);
+  parts.prefix.assign(of.prefix, of.prefix + of.prefix_count);
+  parts.suffix.assign(of.suffix, of.suffix + of.suffix_count);
+  parts.between = numbers_of(e, name + "pair");
+  parts.pair_segment = segment.empty() ? 0 : segment[0];
+  string text, why;
+  if (!tokenizer_json(parts, &text, &why)) return data_error("%s: %s", e.path, why.c_str());
+  NewFile file;
+  return file.open(o.exported) && file.write(text.data(), text.size()) && file.finish() &&
+                 e.file.unchanged() && file.commit()
+             ? 0
+             : 1;
+}
+
 int tokenize(const TokenizeOptions& o) {
   Engine e;
   if (!e.open(o.model, {}, Load::map)) return 1;
@@ -84,6 +125,7 @@ int tokenize(const TokenizeOptions& o) {
   if (!e.side_of(side).has_tokenizer)
     return data_error("%s: has no tokenizer on its %s side", e.path,
                       side == PHASOR_SOURCE ? "source" : "target");
+  if (o.exported.given) return write_json(e, o, side);
   if (!start(e, longest_argument(o), o.offsets)) return 1;
   Inputs inputs(o, false, LineReader::kLongest);
   int status = 0;
@@ -125,6 +167,7 @@ const Command tokenize_command = command<TokenizeOptions, tokenize>(
     "tokens that the model adds. With --offsets, where each lies in the text.",
     "phasor tokenize model.phasor \"A cat sits on the mat.\"\n"
     "phasor tokenize model.phasor --print-ids < lines.txt\n"
-    "phasor tokenize model.phasor --decode --ids 5,6,7");
+    "phasor tokenize model.phasor --decode --ids 5,6,7\n"
+    "phasor tokenize model.phasor --export tokenizer.json");
 
 }  // namespace cli

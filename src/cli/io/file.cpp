@@ -74,6 +74,20 @@ ReadFile::~ReadFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+const unsigned char* ReadFile::section(uint32_t kind, size_t* bytes) const {
+  const unsigned char* const p = static_cast<const unsigned char*>(data_);
+  const uint64_t count = bytes_ < kTableBytes ? 0 : number_at(p + 20, 4);
+  for (uint64_t i = 0; i < count && i < kMostSections; ++i) {
+    const unsigned char* e = p + kHeaderBytes + i * kSectionBytes;
+    const uint64_t offset = number_at(e + 8, 8), size = number_at(e + 16, 8);
+    if (number_at(e, 4) != kind || offset > bytes_ || size > bytes_ - offset) continue;
+    *bytes = size_t(size);
+    return p + offset;
+  }
+  *bytes = 0;
+  return p;
+}
+
 bool ReadFile::refuse(const char* why) const {
   data_error("%s: %s", path_.c_str(), why);
   return false;

@@ -2,6 +2,7 @@
 // not at all. One line says what is wrong with a path.
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "../host/ending.h"
@@ -30,6 +31,8 @@ class ReadFile {
   bool open(const char* path, Load how, const char* kind);
   const void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  // A section of a weight file that the engine has opened, by its kind; 0 bytes: there is none.
+  const unsigned char* section(uint32_t kind, size_t* bytes) const;
   // False: the file has changed since it was opened and is still read. A line has said so.
   bool unchanged() const;
 

@@ -62,6 +62,7 @@ READERS = {
         "sources/hugging_face/around.py",
         "sources/hugging_face/configured.py",
         "sources/hugging_face/added.py",
+        "tokenizers/export.py",
         "tokenizers/json_parts.py",
         "tokenizers/pre_tokenizers.py",
         "tokenizers/classes.py",

@@ -18,7 +18,6 @@ from phasor.format import layout as L
 from phasor.format.checksum import crc32c, crc32c_join
 from phasor.format.file import (
     ALIGNMENT,
-    CHAT,
     DATA,
     DIRECTORY,
     ENDIAN,
@@ -29,9 +28,6 @@ from phasor.format.file import (
     REQUIRED,
     SECTION_BYTES,
     SECTIONS,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    VECTORS,
     VERSION,
     Entry,
     Quantized,
@@ -172,7 +168,7 @@ def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) 
         at = round_up(at + size, ALIGNMENT)
     head = at
     for kind in sorted(extra):
-        if kind not in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT):
+        if kind not in SECTIONS or kind in REQUIRED:
             raise PhasorError(f"section {kind} cannot be written")
         if not extra[kind]:
             raise PhasorError(f"section {SECTIONS[kind]} is empty")

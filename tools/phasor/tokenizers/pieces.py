@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Collection, NamedTuple
 
 from phasor.errors import shown
+from phasor.tokenizers.export import exportable
 from phasor.tokenizers.json_parts import META
 from phasor.tokenizers.merges import scored_merges
 from phasor.tokenizers.models import byte_bpe, char_bpe
@@ -232,7 +233,9 @@ def build_bpe_section(
 
 def _build_byte_bpe_of(spec: dict, count: int) -> bytes:
     try:
-        return byte_bpe.from_json({**spec, "pieces": count})[0]
+        spec = {**spec, "pieces": count}
+        section, vocabulary, _ = byte_bpe.from_json(spec)
+        return exportable(spec, section, vocabulary, byte_bpe.MODEL)
     except (KeyError, TypeError, AttributeError) as error:
         raise TokenizerError(
             f"the vocabulary: a part is missing or of another kind than it should be: {error}"

@@ -31,6 +31,13 @@ class TokenizerError(PhasorError):
     understand."""
 
 
+class Exportable(bytes):
+    """A section, and the text beside it of which a tokenizer.json is made again (export.py); empty:
+    there is none."""
+
+    text = b""
+
+
 def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 

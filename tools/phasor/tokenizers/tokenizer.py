@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from phasor.tokenizers.export import exportable
 from phasor.tokenizers.json_parts import refuse, steps
+from phasor.tokenizers.model import Model
 from phasor.tokenizers.models import MODELS, pipeline
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
@@ -47,18 +49,24 @@ def json_section(spec: dict) -> tuple[bytes, Any, int | None]:
         made = (model for model in MODELS if model.from_json and model.json_type == kind)
         known = next((model for model in made if model.takes(spec)), None)
         if known is not None:
-            return _trimmed(spec, *known.from_json(spec))
+            return _whole(spec, known)
     except TokenizerError:
         if type(model) is not dict:  # a reader's own kind of vocabulary, which no other has
             raise
-    return _trimmed(spec, *pipeline.from_json(spec))
+    return _whole(spec, pipeline.MODEL)
+
+
+def _whole(spec: dict, model: Model) -> tuple[bytes, Any, int | None]:
+    assert model.from_json is not None
+    section, vocabulary, unknown = model.from_json(spec)
+    return exportable(spec, _trimmed(spec, section), vocabulary, model), vocabulary, unknown
 
 
 _TRIM_AT, _MOST_TRIMS = 16, 7
 
 
-def _trimmed(spec: dict, section: bytes, *more: Any) -> tuple[bytes, Any, int | None]:
-    """The same with flags for what the post-processors take from the offsets of tokens."""
+def _trimmed(spec: dict, section: bytes) -> bytes:
+    """The section with flags for what the post-processors take from the offsets of tokens."""
     trims = [
         1 | 2 * bool(step.get("add_prefix_space", True))
         for step in steps(spec.get("post_processor"), "post_processor", "processors")
@@ -68,4 +76,4 @@ def _trimmed(spec: dict, section: bytes, *more: Any) -> tuple[bytes, Any, int | 
         refuse(f"post_processor with {len(trims)} steps of trim_offsets")
     flags = int.from_bytes(section[4:8], "little")
     flags |= sum(trim << _TRIM_AT + 2 * i for i, trim in enumerate(trims))
-    return section[:4] + flags.to_bytes(4, "little") + section[8:], *more
+    return section[:4] + flags.to_bytes(4, "little") + section[8:]
