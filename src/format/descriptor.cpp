@@ -79,7 +79,7 @@ phasor_status check_value(const Meta& m, const Field& f, phasor_error* error) {
     Line line(choice, sizeof choice);
     add_choice(f, v, &line);
     return fail_key(error, PHASOR_UNSUPPORTED, m.key, &f, static_cast<const char*>(choice),
-                    " is not built yet");
+                    " is not supported");
   }
   if (f.type == kMetaU32Array && (m.bytes / 4 < f.low || m.bytes / 4 > f.high))
     return fail_key(error, PHASOR_BAD_FILE, m.key, &f, m.bytes / 4, " values, expected ", f.low,

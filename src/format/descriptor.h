@@ -1,6 +1,6 @@
 // format: the metadata as plain structs. One table (src/facts/descriptor.toml) says for every key
 // of file-format.md its type, range, default, name and place, and which values this build has; a
-// value that is known but not built is refused by name.
+// value that is known but not supported is refused by name.
 #pragma once
 #include "fields.h"
 

@@ -34,7 +34,7 @@ class Binder {
                     "x", e.cols, "/", e.panels, ", expected ", r.rows(), "x", r.cols, "/", panels);
     if (!holds(r.types, e.type))
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name, ": type ", type_name(e.type),
-                    " is not built yet for this tensor");
+                    " is not supported for this tensor");
     if (has_row_scale(e.type) && e.cols > kMostInRow)
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name, ": ", e.cols, " inputs, ",
                     type_name(e.type), " has at most ", kMostInRow);
@@ -99,7 +99,7 @@ phasor_status place_layers(Model* m, const File& file, Half half, phasor_error* 
       if (layers[first].kind != of.kind)
         return fail(error, PHASOR_UNSUPPORTED, {kSectionMeta, i, layers[first].kind, of.kind},
                     kStackNames[half], ".layers: layers ", first, " and ", i,
-                    " share weights and differ in kind, which is not built yet");
+                    " share weights and differ in kind, which is not supported");
       *l = layers[first];
     }
     if (of.set == sets) ++sets;

@@ -65,7 +65,7 @@ TEST_CASE("limits of a model: sets of weights that are used again, and one that 
   kinds.sections.clear();
   kinds.set("decoder.layers", Layers{0, 0, 1, 0, 1, 1});
   expect(opened(kinds.write()), PHASOR_UNSUPPORTED,
-         "decoder.layers: layers 0 and 1 share weights and differ in kind, which is not built yet");
+         "decoder.layers: layers 0 and 1 share weights and differ in kind, which is not supported");
 }
 
 TEST_CASE("limits of a model: the widest window, wherever it is, and the shortest table") {

@@ -93,7 +93,7 @@ TEST_CASE("refusals: every field at its ends, past them, of another type, and go
     for (uint32_t n = f.low; n <= f.high; ++n) {
       const std::string word = words_of(f)[n - f.low];
       CHECK_FALSE(word.empty());
-      const std::string not_built = name + ": " + word + " is not built yet";
+      const std::string not_built = name + ": " + word + " is not supported";
       CHECK((with(n).line == not_built) == ((f.built >> n & 1) == 0));
       char first[64], second[64];
       Line said(first, sizeof first), value(second, sizeof second);

@@ -80,7 +80,7 @@ TEST_CASE("refusals: every tensor of another layout, shape or type, gone, or wit
                          ", expected " + expected);
             else if ((role.types >> type & 1) == 0)
               expect(with(&t), PHASOR_UNSUPPORTED,
-                     line + "type " + type_name(Type(type)) + " is not built yet for this tensor");
+                     line + "type " + type_name(Type(type)) + " is not supported for this tensor");
             else
               expect(with(&t), PHASOR_OK, "");
           }
@@ -108,7 +108,7 @@ TEST_CASE("refusals: layers of two kinds with one set of weights, and a tied emb
   expect(opened(file.write()), PHASOR_OK, "");
   file.set("decoder.layers", std::vector<uint32_t>{0, 0, 1, 1, 0, 1});
   expect(opened(file.write()), PHASOR_UNSUPPORTED,
-         "decoder.layers: layers 1 and 2 share weights and differ in kind, which is not built yet");
+         "decoder.layers: layers 1 and 2 share weights and differ in kind, which is not supported");
   WeightFile tied("tiny-lm-f32");
   tied.tensors.pop_back();
   tied.set("output.tied", 1);

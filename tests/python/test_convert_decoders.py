@@ -206,7 +206,7 @@ def test_a_decoder_whose_positions_see_all(llama, capsys):
 
 def test_logits_look_back_alone(llama, capsys):
     llama.config["is_causal"] = False
-    assert "is_causal: False is not built, expected True" in llama.refused(capsys)
+    assert "is_causal: False is not supported, expected True" in llama.refused(capsys)
     llama.config["is_causal"] = True
     assert "decoder" in llama.descriptor()
 
@@ -441,8 +441,8 @@ def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
 @pytest.mark.parametrize(
     "more, what",
     [
-        ({}, "num_local_experts: 8 is not built, expected 0"),
-        ({"num_local_experts": 0}, "layer_types: a Mamba layer is not built"),
+        ({}, "num_local_experts: 8 is not supported, expected 0"),
+        ({"num_local_experts": 0}, "layer_types: a Mamba layer is not supported"),
         ({"num_local_experts": 0, "layer_types": ["attention", "mamba"]}, "layer_types: a Mamba"),
     ],
 )
@@ -486,12 +486,16 @@ def test_the_language_model_of_a_model_with_pictures(llama, llava, tmp_path, cap
     "table, more, what",
     [
         ("", {"hidden_size": 7}, "hidden_size: not known for LlavaForConditionalGeneration"),
-        ("", {"architectures": ["LlavaModel"]}, "architectures: ['LlavaModel'] is not built"),
+        ("", {"architectures": ["LlavaModel"]}, "architectures: ['LlavaModel'] is not supported"),
         ("", {"text_config": None}, "text_config: missing"),
         ("", {"text_config": 3}, "text_config: 3, expected a table"),
         ("text_config", {"new": 1}, "text_config.new: not known"),
         ("text_config", {"hidden_size": "a"}, "text_config.hidden_size: 'a'"),
-        ("text_config", {"model_type": "mamba"}, "text_config.model_type: 'mamba' is not built"),
+        (
+            "text_config",
+            {"model_type": "mamba"},
+            "text_config.model_type: 'mamba' is not supported",
+        ),
         ("text_config", {"model_type": ["llama"]}, "text_config.model_type: ['llama'] is not"),
         (
             "text_config",
@@ -513,7 +517,7 @@ def test_a_fault_of_a_model_with_pictures(llava, capsys, table, more, what):
 def test_no_adapter_of_a_model_with_pictures(llava, tmp_path, capsys):
     words = [str(llava.write()), "-o", str(llava.output), "--lora", str(tmp_path)]
     assert convert.main(words) == 1 and not llava.output.exists()
-    assert "--lora are not built for a model with pictures" in capsys.readouterr().err
+    assert "--lora are not supported for a model with pictures" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["audio_tower.weight", "language_model.model.more.weight"])
@@ -539,7 +543,7 @@ def test_a_tensor_of_a_model_with_pictures_that_is_not_listed(llava, capsys, nam
         ({"model_type": "kosmos-2", "vision_config": {}}, "pictures"),
         ({"model_type": "paligemma"}, "in both directions"),
         ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),
-        ({"model_type": "whatever"}, "'whatever' is not built"),
+        ({"model_type": "whatever"}, "'whatever' is not supported"),
         ({"num_local_experts": 4}, "a mixture of experts"),
     ],
 )
@@ -704,7 +708,7 @@ def test_a_share_of_rotated_values_of_newer_configurations(llama, capsys):
     """Only families that turn a share of a head know the field, wherever it is."""
     for where in (llama.config, llama.config.setdefault("rope_parameters", {"rope_theta": 1e4})):
         where["partial_rotary_factor"] = 0.5
-        assert "partial_rotary_factor: 0.5 is not built" in llama.refused(capsys)
+        assert "partial_rotary_factor: 0.5 is not supported" in llama.refused(capsys)
         where["partial_rotary_factor"] = 1.0
         assert llama.run() == 0
         llama.output.unlink()
@@ -765,9 +769,9 @@ def test_the_share_of_a_gpt_neox(fields, width, theta):
         (
             "gpt_neox",
             {"partial_rotary_factor": 0.5},
-            "partial_rotary_factor: 0.5 is not built, expected 0.25",
+            "partial_rotary_factor: 0.5 is not supported, expected 0.25",
         ),
-        ("gpt_neox", {"rope_theta": 500}, "rope_theta: 500 is not built, expected 10000"),
+        ("gpt_neox", {"rope_theta": 500}, "rope_theta: 500 is not supported, expected 10000"),
         (
             "gpt_neox",
             {"rope_parameters": {"rope_theta": 10000, "rotary_pct": 0.5}},
@@ -1126,7 +1130,7 @@ def test_an_odd_value_inside_of_a_scaling(table, scaling):
             )
 
 
-# What those say whose defaults are not built.
+# What those say whose defaults are not supported.
 BUILT = {"granitemoehybrid": {"num_local_experts": 0, "layer_types": ["attention"] * 32}}
 
 

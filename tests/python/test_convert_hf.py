@@ -347,44 +347,44 @@ def test_prompts(bert):
     [
         (
             {"model_type": "gpt99"},
-            "model_type: 'gpt99' is not built, the nearest is gptj; docs/",
+            "model_type: 'gpt99' is not supported, the nearest is gptj; docs/",
         ),
         (
             {"model_type": "longt5"},
-            "'longt5' is not built, the nearest is t5; docs/reference/families.md has what is",
+            "'longt5' is not supported, the nearest is t5; docs/reference/families.md lists",
         ),
-        ({"model_type": "nllb-moe"}, "'nllb-moe' is not built, the nearest is m2m_100; docs/"),
-        ({"model_type": "led"}, "'led' is not built, the nearest is bart; docs/"),
-        ({"model_type": "zzz"}, "model_type: 'zzz' is not built; docs/"),
+        ({"model_type": "nllb-moe"}, "'nllb-moe' is not supported, the nearest is m2m_100; docs/"),
+        ({"model_type": "led"}, "'led' is not supported, the nearest is bart; docs/"),
+        ({"model_type": "zzz"}, "model_type: 'zzz' is not supported; docs/"),
         ({"model_type": None}, "model_type: is missing"),
         (
             {"architectures": ["BertLMHeadModel"]},
-            "architectures: BertLMHeadModel is not built; there are BertModel, BertForMaskedLM",
+            "architectures: BertLMHeadModel is not supported, expected BertModel, BertForMaskedLM",
         ),
         ({"architectures": None}, "architectures: None, expected the name of one class"),
-        ({"hidden_act": "gelu_10"}, "hidden_act: 'gelu_10' is not built; there are relu, gelu"),
-        ({"hidden_act": "quick_gelu"}, "'quick_gelu' is not built"),
+        ({"hidden_act": "gelu_10"}, "hidden_act: 'gelu_10' is not supported, expected relu, gelu"),
+        ({"hidden_act": "quick_gelu"}, "'quick_gelu' is not supported"),
         ({"hidden_size": "12"}, "hidden_size: '12', expected a whole number"),
         ({"hidden_size": True}, "hidden_size: True, expected a whole number"),
         ({"num_attention_heads": 5}, "num_attention_heads: 5 does not divide the width 12"),
         ({"layer_norm_eps": "small"}, "layer_norm_eps: 'small', expected a number"),
         (
             {"position_embedding_type": "alibi"},
-            "position_embedding_type: 'alibi' is not built; there are absolute",
+            "position_embedding_type: 'alibi' is not supported, expected absolute",
         ),
         (
             {"scale_scores_by": 3},
             "scale_scores_by: not known for BertForMaskedLM, and might change what it computes",
         ),
-        ({"is_decoder": True}, "is_decoder: True is not built"),
-        ({"add_cross_attention": True}, "add_cross_attention: True is not built"),
-        ({"pruned_heads": {"0": [1]}}, "pruned_heads: a table is not built"),
+        ({"is_decoder": True}, "is_decoder: True is not supported"),
+        ({"add_cross_attention": True}, "add_cross_attention: True is not supported"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads: a table is not supported"),
         (
             {"num_hidden_layers": 10**9},
             "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024",
         ),
         ({"quantization_config": {"bits": 4}}, "quantization_config: the weights are packed"),
-        ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not built"),
+        ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not supported"),
         ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
         ({"tie_word_embeddings": False}, "missing: cls.predictions.decoder.weight"),
         ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2.attention.self.query.weight"),
@@ -574,7 +574,7 @@ def test_labels_that_are_not_numbered(bert, capsys):
         (
             "1_Pooling/config.json",
             {"pooling_mode_max_tokens": True},
-            "pooling_mode_max_tokens is not built",
+            "pooling_mode_max_tokens is not supported",
         ),
         (
             "1_Pooling/config.json",
@@ -584,7 +584,7 @@ def test_labels_that_are_not_numbered(bert, capsys):
         (
             "1_Pooling/config.json",
             {"pooling_mode_mean_tokens": True, "include_prompt": False},
-            "include_prompt: False is not built",
+            "include_prompt: False is not supported",
         ),
         (
             "1_Pooling/config.json",
@@ -610,7 +610,7 @@ def test_labels_that_are_not_numbered(bert, capsys):
                 {"idx": 0, "path": "", "type": "x.Transformer"},
                 {"idx": 1, "path": "1_WK", "type": "x.WKPooling"},
             ],
-            "WKPooling is not built",
+            "WKPooling is not supported",
         ),
         (
             "modules.json",
@@ -727,7 +727,7 @@ def test_families_do_not_claim_the_same_names():
 
 def refusals() -> Iterator[str]:
     """What is said of a class that is none of a family's, of every family; of each architecture
-    that is not built; and of halves of a pair, of which not all can be one."""
+    that is not supported; and of halves of a pair, of which not all can be one."""
     where, long = Path("config.json"), "a_model_type_of_34_letters_or_more"
 
     def told(call: Callable[..., object], *given: object) -> str:
@@ -759,4 +759,5 @@ def test_a_refusal_is_short():
     assert len(lines) > 140 and max(map(len, lines)) <= 200, max(lines, key=len)
     types = {name for family in hugging_face.FAMILIES for name in family.types}
     for line in lines:
-        assert len(types & set(re.findall(r"[\w-]+", line.split("is not built")[-1]))) <= 6, line
+        behind = line.split("is not supported")[-1]
+        assert len(types & set(re.findall(r"[\w-]+", behind))) <= 6, line

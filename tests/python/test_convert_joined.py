@@ -141,17 +141,23 @@ def test_one_stack_without_cross_attention_is_refused(tmp_path):
         ({"encoder": None}, "encoder: missing, the configuration of the encoder"),
         ({"decoder": [1]}, "decoder: [1], expected a table"),
         ({"encoder": {}}, "encoder.model_type: None, expected the name of a family"),
-        ({"encoder": {**BERT, "model_type": "vit"}}, "encoder.model_type: 'vit' is not built here"),
-        ({"decoder": {**DECODER, "model_type": "llama"}}, "is not built with cross-attention"),
-        ({"decoder": {**DECODER, "is_decoder": False}}, "decoder.is_decoder: False is not built"),
+        (
+            {"encoder": {**BERT, "model_type": "vit"}},
+            "encoder.model_type: 'vit' is not supported here",
+        ),
+        ({"decoder": {**DECODER, "model_type": "llama"}}, "is not supported with cross-attention"),
+        (
+            {"decoder": {**DECODER, "is_decoder": False}},
+            "decoder.is_decoder: False is not supported",
+        ),
         (
             {"decoder": {**DECODER, "add_cross_attention": False}},
-            "decoder.add_cross_attention: False is not built",
+            "decoder.add_cross_attention: False is not supported",
         ),
-        ({"encoder": {**BERT, "is_decoder": True}}, "encoder.is_decoder: True is not built"),
+        ({"encoder": {**BERT, "is_decoder": True}}, "encoder.is_decoder: True is not supported"),
         (
             {"tie_encoder_decoder": True, "encoder": {**BERT, "model_type": "roberta"}},
-            "tie_encoder_decoder: true is not built of 'roberta' and 'bert'",
+            "tie_encoder_decoder: true is not supported of 'roberta' and 'bert'",
         ),
         ({"tie_encoder_decoder": "yes"}, "tie_encoder_decoder: 'yes', expected"),
         (  # whose code adds the table of positions too
@@ -162,21 +168,21 @@ def test_one_stack_without_cross_attention_is_refused(tmp_path):
                     "position_embedding_type": "relative_key",
                 }
             },
-            "encoder.position_embedding_type: 'relative_key' is not built",
+            "encoder.position_embedding_type: 'relative_key' is not supported",
         ),
         (
             {_TIED: True, **dict.fromkeys(("encoder", "decoder"), {**BERT, "model_type": "gpt2"})},
-            "encoder.model_type: 'gpt2' is not built here",
+            "encoder.model_type: 'gpt2' is not supported here",
         ),
         (
             {"decoder": {**DECODER, "position_embedding_type": "relative_key"}},
-            "decoder.position_embedding_type: 'relative_key' is not built",
+            "decoder.position_embedding_type: 'relative_key' is not supported",
         ),
         ({"decoder": {**DECODER, "something_new": 3}}, "decoder.something_new: not known"),
         ({"something_new": 3}, "something_new: not known for EncoderDecoderModel"),
         ({"decoder_start_token_id": None}, "decoder_start_token_id: is missing"),
         ({"decoder": {**DECODER, "num_attention_heads": 3}}, "decoder.num_attention_heads: 3 does"),
-        ({"architectures": ["EncoderDecoder"]}, "there is EncoderDecoderModel"),
+        ({"architectures": ["EncoderDecoder"]}, "expected EncoderDecoderModel"),
         (
             {"decoder": {**DECODER, "model_type": "roberta"}, "decoder_start_token_id": 1},
             "1 is the pad too, which roberta gives no position",
@@ -419,10 +425,10 @@ def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
 @pytest.mark.parametrize(
     "more, line",
     [
-        ({"is_decoder": False}, "is_decoder: False is not built"),
+        ({"is_decoder": False}, "is_decoder: False is not supported"),
         ({"bos_token_id": None}, "decoder_start_token_id: is missing, and so is bos_token_id"),
         ({"something_new": 3}, "something_new: not known"),
-        ({"architectures": ["BertModel"]}, "is_decoder: True is not built"),
+        ({"architectures": ["BertModel"]}, "is_decoder: True is not supported"),
     ],
 )
 def test_what_is_no_decoder_alone(more, line, tmp_path):

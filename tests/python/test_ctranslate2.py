@@ -177,11 +177,11 @@ def _value(name: str, change):
 
 QKV = "encoder/layer_0/self_attention/linear_0/weight"
 WRONG = {
-    "whisper": (lambda m: setattr(m, "spec", "WhisperSpec"), "a WhisperSpec is not built"),
-    "alibi": (_number("decoder/alibi", 1), "decoder/alibi: 1 is not built"),
-    "two sources": (_number("encoder/embeddings_merge", 1), "embeddings_merge: 1 is not built"),
-    "sigmoid": (_number("encoder/activation", 4), "encoder/activation: 4 is not built"),
-    "unknown number": (_number("encoder/rotary_dim", 8), "encoder/rotary_dim: is not built"),
+    "whisper": (lambda m: setattr(m, "spec", "WhisperSpec"), "a WhisperSpec is not supported"),
+    "alibi": (_number("decoder/alibi", 1), "decoder/alibi: 1 is not supported"),
+    "two sources": (_number("encoder/embeddings_merge", 1), "embeddings_merge: 1 is not supported"),
+    "sigmoid": (_number("encoder/activation", 4), "encoder/activation: 4 is not supported"),
+    "unknown number": (_number("encoder/rotary_dim", 8), "encoder/rotary_dim: is not supported"),
     "no heads": (_number("encoder/num_heads", 0), "num_heads: 0, expected"),
     "heads": (_number("encoder/num_heads", 7), "are not divisible by"),
     "NaN": (_number("encoder/pre_norm", np.nan), "pre_norm: nan, expected a number"),

@@ -176,7 +176,7 @@ def test_a_zip_that_is_no_npz_is_one_line(user, capsys):
     for data, message in (
         (b"", "the zip file is damaged"),
         (whole[: len(whole) // 2], "the zip file is damaged"),
-        (packed.getvalue(), "a compressed record is not built"),
+        (packed.getvalue(), "a compressed record is not supported"),
         (whole.replace(b"\x93NUMPY\x01", b"\x93NUMPY\x09", 1), "not a .npy file of version 1"),
         (whole.replace(b"'shape': (2, 5)", b"'shape': (2, 9)", 1), "has others"),
         (whole.replace(b"False", b"exit(", 1), "its head is not one"),

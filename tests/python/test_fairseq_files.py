@@ -33,7 +33,7 @@ WRONG = {
     "only @@": ("@@ 1\n", CODES, "the token '@@' is there before, or has no text"),
     "no codes": (DICT, None, "'hel@@' is not a whole word: its merges are missing beside it"),
     "one part": (DICT, "lo 3\n", "bpe.codes: line 1: 'lo 3', expected two parts and a count"),
-    "version": (DICT, "#version: 0.1\nl o\n", "line 1: '#version: 0.1' is not built"),
+    "version": (DICT, "#version: 0.1\nl o\n", "line 1: '#version: 0.1' is not supported"),
     "counts": (DICT, "#version: 0.2\nl o 3\n", "line 2: 'l o 3', expected two parts$"),
     "end left": (DICT, "l</w> o 3\n", "expected </w> at the end of the right part only"),
     "end within": (DICT, "l o</w>o 3\n", "expected </w> at the end of the right part only"),
@@ -80,8 +80,11 @@ def test_a_directory_of_phobert_or_bertweet(tmp_path, kind, says):
 @pytest.mark.parametrize(
     "files, says",
     [
-        ({"added_tokens": {"<mask>": 8, "<new>": 9}}, "added_tokens.json: '<new>' is not built"),
-        ({"added_tokens": {"<mask>": 9}}, "added_tokens.json: '<mask>' is not built"),
+        (
+            {"added_tokens": {"<mask>": 8, "<new>": 9}},
+            "added_tokens.json: '<new>' is not supported",
+        ),
+        ({"added_tokens": {"<mask>": 9}}, "added_tokens.json: '<mask>' is not supported"),
         ({"special_tokens_map": {"mask_token": "[MASK]"}}, "mask_token: '\\[MASK\\]', expected"),
         (
             {
@@ -99,7 +102,7 @@ def test_a_directory_of_phobert_or_bertweet(tmp_path, kind, says):
                     "added_tokens_decoder": {"8": {"content": "<mask>", "lstrip": True}},
                 }
             },
-            "added_tokens_decoder: '8' is not built",
+            "added_tokens_decoder: '8' is not supported",
         ),
         (
             {

@@ -18,25 +18,11 @@ from phasor.format.layout import PhasorError  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
 from phasor.sources.gguf.container import GGUF  # noqa: E402
+from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, container, text
 from places import told
 
 WIDTH, HIDDEN, VOCABULARY, HEADS = 64, 96, 50, 4
 NUMBER = {name: number for number, (name, *_) in gguf_file.TYPES.items()}
-U32, I32, F32, BOOL, STRING, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
-_CODES = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<?", U64: "<Q"}
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def value(kind: int, given: Any) -> bytes:
-    if kind == STRING:
-        return text(given)
-    if kind == ARRAY:
-        inner, values = given
-        return struct.pack("<IQ", inner, len(values)) + b"".join(value(inner, v) for v in values)
-    return struct.pack(_CODES[kind], given)
 
 
 def metadata(width: int = WIDTH, hidden: int = HIDDEN) -> dict[str, tuple[int, Any]]:
@@ -166,23 +152,9 @@ def file_bytes(
     offsets: dict[str, int] | None = None,
     alignment: int = 32,
 ) -> bytes:
+    """gguf_bytes.container, of the small model where nothing else is given."""
     keys, given = metadata() if keys is None else keys, tensors()[0] if given is None else given
-    out = b"GGUF" + struct.pack("<IQQ", 3, len(given), len(keys))
-    out += b"".join(
-        text(key) + struct.pack("<I", kind) + value(kind, v) for key, (kind, v) in keys.items()
-    )
-    data = b""
-    for name, (dimensions, kind, raw) in given.items():
-        data += bytes(-len(data) % alignment)
-        out += text(name) + struct.pack(
-            f"<I{len(dimensions)}QIQ",
-            len(dimensions),
-            *dimensions,
-            kind,
-            (offsets or {}).get(name, len(data)),
-        )
-        data += raw
-    return out + bytes(-len(out) % alignment) + data
+    return container(keys, given, offsets, alignment)
 
 
 def convert_bytes(folder: Path, data: bytes, *more: str) -> int:
@@ -403,11 +375,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "magic": (b"GGML" + SMALL[4:], "not a GGUF file"),
     "version 1": (
         SMALL[:4] + struct.pack("<I", 1) + SMALL[8:],
-        "version 1 is not built; there are 2 and 3",
+        "version 1 is not supported, expected 2 and 3",
     ),
     "big-endian": (
         SMALL[:4] + struct.pack(">I", 3) + SMALL[8:],
-        "version 3 in big-endian order is not built",
+        "version 3 in big-endian order is not supported",
     ),
     "tensors without end": (
         SMALL[:8] + struct.pack("<Q", 1 << 62) + SMALL[16:],
@@ -430,7 +402,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "arrays of arrays": (
         changed(x=(ARRAY, (ARRAY, []))),
-        "x: an array of values of type 9 is not built",
+        "x: an array of values of type 9 is not supported",
     ),
     "a type of value": (
         SMALL.replace(
@@ -480,11 +452,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a type by name": (
         tensor("blk.0.ffn_down.weight", ((256, WIDTH), 10, bytes(84 * WIDTH))),
-        "blk.0.ffn_down.weight: has type Q2_K, which is not built",
+        "blk.0.ffn_down.weight: has type Q2_K, which is not supported",
     ),
     "a type by number": (
         tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 999, b"")),
-        "blk.0.ffn_down.weight: has type 999, which is not built",
+        "blk.0.ffn_down.weight: has type 999, which is not supported",
     ),
     "a row that is no whole blocks": (
         tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 12, b"")),
@@ -511,18 +483,18 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "architecture": (
         changed(general__architecture=(STRING, "mamba")),
-        "general.architecture: 'mamba' is not built; there are llama, ",
+        "general.architecture: 'mamba' is not supported, expected llama, ",
     ),
     "an architecture of another kind": (
         changed(general__architecture=(ARRAY, (U32, [1]))),
-        "general.architecture: [1] is not built",
+        "general.architecture: [1] is not supported",
     ),
     "an adapter": (
         changed(general__type=(STRING, "adapter")),
-        "general.type: 'adapter' is not built",
+        "general.type: 'adapter' is not supported",
     ),
-    "shards": (changed(split__count=(U32, 4)), "split.count: 4 is not built: the file is one of"),
-    "experts": (changed(llama__expert_count=(U32, 8)), "llama.expert_count: 8 is not built"),
+    "shards": (changed(split__count=(U32, 4)), "split.count: 4 is not supported: the file is one"),
+    "experts": (changed(llama__expert_count=(U32, 8)), "llama.expert_count: 8 is not supported"),
     "a key": (
         changed(llama__attention__temperature=(F32, 2.0)),
         "llama.attention.temperature: not understood, and it might change the arithmetic",
@@ -550,7 +522,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a scaling": (
         changed(llama__rope__scaling__type=(STRING, "ntk")),
-        "llama.rope.scaling.type: 'ntk' is not built",
+        "llama.rope.scaling.type: 'ntk' is not supported",
     ),
     "a base": (
         changed(llama__rope__freq_base=(F32, float("nan"))),
@@ -695,17 +667,20 @@ def test_a_sentencepiece_vocabulary_without_start_and_end_ids(tmp_path: Path) ->
         ),
         ({"merges": None}, "tokenizer.ggml.merges: is missing"),
         ({"token_type": (ARRAY, (I32, [1]))}, "tokenizer.ggml.token_type: 1 values for 50 pieces"),
-        ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not built"),
+        ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not supported"),
         ({"pre": (ARRAY, (U32, [1]))}, "tokenizer.ggml.pre: expected text"),
         ({"model": (U32, 1)}, "tokenizer.ggml.model: expected text"),
         ({"tokens": (U32, 1)}, "tokenizer.ggml.tokens: expected an array of another kind"),
         ({"merges": (ARRAY, (STRING, ["a b c"]))}, "tokenizer.ggml.tokens: "),
         (
             {"model": (STRING, "rwkv")},
-            "tokenizer.ggml.model: 'rwkv' is not built; there are gpt2 and llama",
+            "tokenizer.ggml.model: 'rwkv' is not supported, expected gpt2 and llama",
         ),
         ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
-        ({"add_space_prefix": (BOOL, True)}, "tokenizer.ggml.add_space_prefix: True is not built"),
+        (
+            {"add_space_prefix": (BOOL, True)},
+            "tokenizer.ggml.add_space_prefix: True is not supported",
+        ),
         ({"normalizer": (STRING, "nfkc")}, "tokenizer.ggml.normalizer ('nfkc'): not known"),
     ],
 )

@@ -119,7 +119,7 @@ PICKLES = {
     ),
     "quantized": (
         named(tensor(ONE, ONE, of=storage().replace(b"Float", b"QInt8"))),
-        "asks for torch.QInt8Storage, a type of elements that is not built",
+        "asks for torch.QInt8Storage, a type of elements that is not supported",
     ),
     "storage_hash": (
         b"\x80\x02(" + text(b"storage") + PAIRS + text(b"0") + text(b"cpu") + b"K\x01tQ.",
@@ -326,7 +326,7 @@ HEADERS = {
     "empty_and_large": ({"a": entry(0, 0, [0, 1 << 40, 1 << 40])}, "no tensor's"),
     "dimensions": ({"a": entry(0, 4, [1] * 100)}, "100 dimensions"),
     "kind_of_list": ({"a": {**SOUND, "dtype": ["F32"]}}, "expected dtype"),
-    "kind": ({"a": {**SOUND, "dtype": "F8_E8M0"}}, "not built"),
+    "kind": ({"a": {**SOUND, "dtype": "F8_E8M0"}}, "not supported"),
     "entry_of_list": ({"a": [1, 2]}, "expected dtype"),
     "offsets": ({"a": {**SOUND, "data_offsets": [0, 64, 64]}}, "expected dtype"),
     "shape": ({"a": {**SOUND, "shape": {"0": 16}}}, "expected dtype"),
@@ -386,7 +386,7 @@ GGUF = {
     ),
     "array_of_arrays": (
         gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 9, 1) + b"\0" * 32),
-        "type 9 is not built",
+        "type 9 is not supported",
     ),
     "kind_of_value": (
         gguf(0, 1, strings(b"k") + struct.pack("<I", 99) + b"\0" * 32),
@@ -404,7 +404,7 @@ GGUF = {
     "shape": (gguf(1, 0, place(0, 0, 1 << 62, 4, 1, 1)), "no tensor's"),
     "empty": (gguf(1, 0, place(0, 0, 0, 4)), "no tensor's"),
     "offset": (gguf(1, 0, place(0, (1 << 64) - 32, 4)), "has 16 bytes from"),
-    "kind": (gguf(1, 0, place(77, 0, 4)), "not built"),
+    "kind": (gguf(1, 0, place(77, 0, 4)), "not supported"),
     "overlap": (
         gguf(2, 0, place(0, 0, 16)[:-64] + place(0, 32, 16).replace(b"t", b"u", 1) + b"\0" * 256),
         "begins at 32, in t",
@@ -432,7 +432,7 @@ GGUF = {
             + struct.pack("<IIQ", 9, 2, 1 << 20)
             + b"\1" * (2 << 20),
         ),
-        "is not built",
+        "is not supported",
     ),
     "no_sizes": (gguf(0, 1, ARCHITECTURE + b"\0" * 64), "llama.block_count: is missing"),
     "layers": (

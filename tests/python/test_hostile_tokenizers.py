@@ -333,7 +333,7 @@ DESCRIPTIONS = {
     "outside": (TOML + '[source]\ntokenizer = "../../words.txt"\n', "not beside the description"),
     "absolute": (TOML + '[source]\ntokenizer = "/etc/words.txt"\n', "not beside the description"),
     "ignore": (TOML + "[checkpoint]\nignore = [" + '"a*",' * 1000 + "]\n", "1000 entries"),
-    "ignore_class": (TOML + '[checkpoint]\nignore = ["[a-z]*"]\n', "not built"),
+    "ignore_class": (TOML + '[checkpoint]\nignore = ["[a-z]*"]\n', "not supported"),
     "layer": (TOML + '[names]\nencoder.ffn_in = "w"\n', "{layer}"),
     "key": (TOML + "[checkpoint]\nkey = 7\n", "checkpoint"),
     "escape": (TOML + '"a\\u001b[2J" = 1\n', "a?[2J"),
@@ -528,7 +528,7 @@ def test_patterns_of_an_adapter_are_pefts(pattern, module, whether):
     ["(a+)+$", "a|b", "[qk]_proj", "a{9}", r"\d+", "q\n", "", "^", "a" * 300, "a+", "(?R)"],
 )
 def test_patterns_of_an_adapter_that_are_refused(pattern):
-    with pytest.raises(PhasorError, match="rank_pattern: .* is not built"):
+    with pytest.raises(PhasorError, match="rank_pattern: .* is not supported"):
         _tokens(Config(Path("adapter_config.json"), {}, {}), "rank_pattern", pattern)
 
 

@@ -270,14 +270,14 @@ def _drop(name: str):
 
 
 WRONG = {
-    "type": (_option("type", "amun"), "type: 'amun' is not built"),
-    "gelu": (_option("transformer-ffn-activation", "gelu"), "'gelu' is not built"),
-    "ssru": (_option("transformer-decoder-autoreg", "rnn"), "autoreg: 'rnn' is not built"),
-    "backwards": (_option("right-left", "true"), "right-left: True is not built"),
-    "depth": (_option("transformer-ffn-depth", 3), "ffn-depth: 3 is not built"),
-    "factors": (_option("lemma-dim-emb", 64), "lemma-dim-emb: 64 is not built"),
+    "type": (_option("type", "amun"), "type: 'amun' is not supported"),
+    "gelu": (_option("transformer-ffn-activation", "gelu"), "'gelu' is not supported"),
+    "ssru": (_option("transformer-decoder-autoreg", "rnn"), "autoreg: 'rnn' is not supported"),
+    "backwards": (_option("right-left", "true"), "right-left: True is not supported"),
+    "depth": (_option("transformer-ffn-depth", 3), "ffn-depth: 3 is not supported"),
+    "factors": (_option("lemma-dim-emb", 64), "lemma-dim-emb: 64 is not supported"),
     "shared layers": (_option("transformer-tied-layers", [1, 1]), "tied-layers"),
-    "norms": (_option("transformer-preprocess", "n"), "is not built with the others"),
+    "norms": (_option("transformer-preprocess", "n"), "is not supported with the others"),
     "embedding steps": (_option("transformer-postprocess-emb", "a"), "postprocess-emb"),
     "unknown": (_option("transformer-new-thing", 3), "transformer-new-thing: not known"),
     "heads": (_option("transformer-heads", 3), "are not divisible by 3 heads"),

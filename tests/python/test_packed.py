@@ -213,14 +213,14 @@ def retype(path, old: str, new: str) -> None:
 NAME = "model.layers.0.mlp.up_proj."
 # form, the tensor that is changed (None: the configuration), how, what the line says.
 WRONG = {
-    "bits": ("gptq", None, {"bits": 3}, "bits: 3 is not built"),
+    "bits": ("gptq", None, {"bits": 3}, "bits: 3 is not supported"),
     "group size": ("gptq", None, {"group_size": 0}, "group_size: 0, expected -1"),
-    "format": ("gptq", None, {"checkpoint_format": "marlin"}, "'marlin' is not built"),
+    "format": ("gptq", None, {"checkpoint_format": "marlin"}, "'marlin' is not supported"),
     "dynamic": ("gptq", None, {"dynamic": {"-:x": {}}}, "dynamic"),
     "unknown field": ("gptq", None, {"rotated": True}, "quantization_config.rotated: not known"),
-    "method": ("gptq", None, {"quant_method": "quip"}, "'quip'), which is not built"),
-    "no method": ("gptq", None, {"quant_method": None}, "(None), which is not built"),
-    "awq gemv": ("awq", None, {"version": "gemv"}, "version: 'gemv' is not built"),
+    "method": ("gptq", None, {"quant_method": "quip"}, "'quip'), which is not supported"),
+    "no method": ("gptq", None, {"quant_method": None}, "(None), which is not supported"),
+    "awq gemv": ("awq", None, {"version": "gemv"}, "version: 'gemv' is not supported"),
     "kv scheme": ("pack-quantized", None, {"kv_cache_scheme": {"a": 1}}, "kv_cache_scheme"),
     "no groups": ("pack-quantized", None, {"config_groups": {}}, "config_groups: expected"),
     "odd group": ("pack-quantized", None, {"config_groups": {"a": 1}}, "a.weights: expected"),

@@ -1,5 +1,5 @@
 """The phasor program against PyTorch's goldens and the float64 reference. Skips where the program
-is not built (PHASOR_REQUIRED=1: fails)."""
+is not supported (PHASOR_REQUIRED=1: fails)."""
 
 import json
 import struct

@@ -284,7 +284,7 @@ def test_names_without_their_beginning(name, tmp_path):
 @pytest.mark.parametrize(
     "kind, said, line",
     [
-        ("umt5", {"scalable_attention": False}, "scalable_attention: False is not built"),
+        ("umt5", {"scalable_attention": False}, "scalable_attention: False is not supported"),
         ("t5", {"scalable_attention": True}, "scalable_attention: not known"),
         ("bart", {"do_blenderbot_90_layernorm": True}, "do_blenderbot_90_layernorm: True"),
         ("blenderbot", {"layernorm_variant": "xlm"}, "layernorm_variant: 'xlm'"),
@@ -341,7 +341,7 @@ def test_the_line_for_a_class_has_every_class_of_its_type(tmp_path):
         ("t5", ["T5ForConditionalGeneration", "T5EncoderModel"]),
     ):
         folder = T.write(tmp_path / kind, kind, architectures=["BartForQuestions"])
-        with pytest.raises(PhasorError, match="is not built; there are") as error:
+        with pytest.raises(PhasorError, match="is not supported, expected") as error:
             read_source(folder)
         assert all(name in str(error.value) for name in names)
 

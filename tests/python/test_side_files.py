@@ -269,9 +269,9 @@ def test_a_random_key_is_refused_and_ignored_by_its_flag(source, place, tmp_path
 @pytest.mark.parametrize(
     "change, says",
     [
-        ({"similarity": "l2"}, "similarity: 'l2' is not built"),
-        ({"interaction": "flipr"}, "interaction: 'flipr' is not built"),
-        ({"pool_factor": 2}, "pool_factor: 2 is not built"),
+        ({"similarity": "l2"}, "similarity: 'l2' is not supported"),
+        ({"interaction": "flipr"}, "interaction: 'flipr' is not supported"),
+        ({"pool_factor": 2}, "pool_factor: 2 is not supported"),
         ({"dim": 8}, "dim: 8, and linear.weight has 7 rows"),
         ({"dim": "7"}, "dim: '7', expected a whole number"),
     ],
@@ -464,7 +464,7 @@ def test_an_encoders_texts_that_lose_their_beginning(tmp_path, capsys, config, m
     made.more["tokenizer_config.json"] = {**SETTINGS, **config}
     assert made.run() == 1
     said = capsys.readouterr().err
-    assert f"{name}: 'left' is not built: too long a text is cut at its end" in said
+    assert f"{name}: 'left' is not supported: too long a text is cut at its end" in said
     flag = re.search("--ignore-key [^ ]*", said)[0].split()
     assert made.run(*flag) == 0
     # What is said in tokenizer_config.json counts more.
@@ -536,7 +536,8 @@ def test_several_dense_modules_are_one(tmp_path, capsys):
     assert d["output"]["head_width"] == 5 and d["output"]["head_bias"] == 1
     made.more["3_Dense/config.json"]["activation_function"] = "torch.nn.modules.activation.Tanh"
     assert made.run() == 1
-    assert "activation_function: between two Dense modules is not built" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "activation_function: between two Dense modules is not supported" in refused
     made.more["3_Dense/config.json"]["activation_function"] = "torch.nn.Identity"
     save_file({"linear.weight": np.ones((7, 4), np.float32)}, source / "3_Dense/model.safetensors")
     assert made.run() == 1 and "the sizes do not fit" in capsys.readouterr().err

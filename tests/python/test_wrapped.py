@@ -415,7 +415,10 @@ def test_a_mask_and_a_length_count(arrays, tmp_path):
 @pytest.mark.parametrize(
     "ends, says",
     [
-        (("_orig", "_u", "_v"), "spectral_norm from %_orig, %_u, %_v, which is not built: call"),
+        (
+            ("_orig", "_u", "_v"),
+            "spectral_norm from %_orig, %_u, %_v, which is not supported: call",
+        ),
         ((".original", ".0._u"), "a parametrization from .*: call torch.nn.utils.parametrize.rem"),
         ((".original0", ".original1"), "a parametrization"),
     ],
@@ -501,7 +504,7 @@ def test_every_float_of_8_bits(tmp_path):
     "dtype,data,shape,says",
     [
         ("F8_E4M3", bytes(4), [8], "do not fit its shape"),
-        ("F8_E8M0", bytes(4), [4], "are not built"),
+        ("F8_E8M0", bytes(4), [4], "are not supported"),
         ("C64", bytes(8), [2], "do not fit its shape"),
         ("U16", bytes(4), [4], "do not fit its shape"),
     ],

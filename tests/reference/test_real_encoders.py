@@ -119,7 +119,7 @@ def test_its_vocabulary_is_a_word_list(albert, reactions, tmp_path, phasor, caps
     """The directory has a vocab.txt and no word of how texts are split: a WordPiece is not assumed,
     a list of words is given by hand."""
     line = refused(albert, tmp_path / "m.phasor", capsys)
-    assert "not a tokenizer that is built" in line
+    assert "not a tokenizer that is supported" in line
     file = converted(albert, tmp_path / "m.phasor", "--tokenizer", str(albert / "vocab.txt"))
     words = (albert / "vocab.txt").read_text().splitlines()
     ids = [i for i in reactions[0][0][1:-1].tolist()]

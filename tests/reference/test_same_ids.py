@@ -710,7 +710,7 @@ def _albert(folder: Path) -> Made:
     return Made(
         {
             "tokenizer.json": Form(folder / "fast", auto(folder / "fast")),
-            "spiece.model": Form(folder / "slow", "refused: not a tokenizer that is built"),
+            "spiece.model": Form(folder / "slow", "refused: not a tokenizer that is supported"),
         },
         ["[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"],
     )

@@ -179,8 +179,13 @@ def test_what_is_not_built(tmp_path, capsys):
     model.save_pretrained(str(tmp_path / "saved"))
     transformer = tmp_path / "saved" / "sentence_bert_config.json"
     for where, name, value, line in (
-        (pooling, "pooling_mode", ["mean", "cls"], "pooling_mode: ['mean', 'cls'] is not built"),
-        (pooling, "pooling_mode", "max", "pooling_mode: 'max' is not built"),
+        (
+            pooling,
+            "pooling_mode",
+            ["mean", "cls"],
+            "pooling_mode: ['mean', 'cls'] is not supported",
+        ),
+        (pooling, "pooling_mode", "max", "pooling_mode: 'max' is not supported"),
         (pooling, "pooling_mode", [[]], "pooling_mode: "),
         (pooling, "include_prompt", False, "include_prompt: "),
         (transformer, "transformer_task", "fill-mask", "transformer_task: 'fill-mask'"),

@@ -112,7 +112,7 @@ CASES = {
     ),
     "RoFormer": ({"embedding_size": 24}, None, len(WORDS)),
 }
-# RoFormer's tokenizer is not built: it is looked at by ids, below.
+# RoFormer's tokenizer is not supported: it is looked at by ids, below.
 WITH_TEXTS = [name for name in CASES if name != "RoFormer"]
 WITHOUT_SEGMENTS = ("DistilBert", "MPNet", "ModernBert")
 

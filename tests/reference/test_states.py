@@ -269,9 +269,9 @@ def test_a_decoder_alone_that_the_newer_version_saved(single, tmp_path):
         ({"architectures": ["GPT2Model"]}, "architectures: "),
         (
             {"model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"]},
-            "add_cross_attention: True is not built",
+            "add_cross_attention: True is not supported",
         ),
-        ({"is_decoder": 3}, "is_decoder: 3 is not built"),
+        ({"is_decoder": 3}, "is_decoder: 3 is not supported"),
         ({"bos_token_id": None, "eos_token_id": 1}, "decoder_start_token_id: is missing, and so"),
     ],
 )

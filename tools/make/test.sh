@@ -70,7 +70,7 @@ do_fuzz()      { build/fuzz_replay tests/fuzz/corpus; }  # the corpus of the fuz
 do_example()   { mk WERROR=1 test-c; }
 # The Python tests; those that are marked long are a stage of the machines.
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
-do_python-long() { drawn 4; .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
+do_python-long() { drawn 8; .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
 # The levels that this machine runs, and avxvnni, which a test executes wherever AVX2 is: another would be compiled and no more. Of the generated models
 # and the long run, which are others each time, a share too.

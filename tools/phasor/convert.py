@@ -36,7 +36,7 @@ from phasor.drafts import explain
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
 from phasor.families.model import Model
-from phasor.files import check_output, read_text
+from phasor.files import check_output, described_beside, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import CHAT
@@ -188,7 +188,7 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
     """The files that the command line names, and the description that may be beside the source."""
     paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
     given = [value for name, value in paths.items() if name not in ("output", "report")]
-    return [*given, *args.tokenizer, args.source.with_suffix(".toml")]
+    return [*given, *args.tokenizer, described_beside(args.source)]
 
 
 def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:

@@ -119,6 +119,13 @@ def instead_of(folder: Path) -> str:
     return what + f" (its base is {base})" * bool(base)
 
 
+def described_beside(path: Path) -> Path:
+    """Where the description of a checkpoint is, unless --describe says otherwise."""
+    if path.name in ("", ".."):  # the working directory, and what is above it
+        path = path.resolve()
+    return path.with_suffix(".toml") if path.name else path / "model.toml"
+
+
 def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:

@@ -112,7 +112,7 @@ def check(path: Path, values: Any, kind: str | None = None) -> None:
             unknown.append((key, value))
         elif rule.kind == "refused" and not any(_same(value, one) for one in rule.values):
             raise PhasorError(
-                f"{path}: {printable(key)}: {shown(value)} is not built: {rule.why}"
+                f"{path}: {printable(key)}: {shown(value)} is not supported: {rule.why}"
                 f" ({ignoring(path, key)} reads the file without it)"
             )
     if unknown:
@@ -177,7 +177,7 @@ The converter knows every key of the files beside a model's weights. A key that 
 stops the conversion. A refused value also stops it:
 
 ```
-convert: model/tokenizer_config.json: split_special_tokens: True is not built: …
+convert: model/tokenizer_config.json: split_special_tokens: True is not supported: …
 ```
 
 If you know that a key does not matter for your model, leave it out:

@@ -30,7 +30,7 @@ from phasor.arguments import Parser
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
 from phasor.families import names as N
-from phasor.files import open_regular, read_text
+from phasor.files import described_beside, open_regular, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import VECTORS, PhasorFile
@@ -257,7 +257,7 @@ def inputs_of(file: PhasorFile, args: argparse.Namespace) -> list[tuple[list[int
 def engines(args: argparse.Namespace) -> tuple:
     """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
-    toml = args.describe or args.checkpoint.with_suffix(".toml")
+    toml = args.describe or described_beside(args.checkpoint)
     description = read_description(toml, partial(open_checkpoint, args.checkpoint))
     module = torch_module(description, args.checkpoint)
     program = None if args.no_phasor else find_phasor(args.phasor)

@@ -143,9 +143,9 @@ def _open_directory(path: Path, key: str | None) -> Checkpoint:
             return _open_file(path / single, key)
         if has_file(path / index):
             return Checkpoint(path / index, _read_shards(path / index))
-    wanted = f"a directory without {', '.join((*_SINGLE_FILES, *_INDEX_FILES))}"
     instead = instead_of(path)
-    raise PhasorError(f"{path}: {wanted}" + f": it {instead}" * bool(instead))
+    found = f"it {instead}" if instead else f"expected {' or '.join(_SINGLE_FILES)}, or shards"
+    raise PhasorError(f"{path}: a directory without weights: {found}")
 
 
 def _read_shards(index: Path) -> dict[str, Stored]:

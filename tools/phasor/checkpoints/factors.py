@@ -103,5 +103,5 @@ def _weight(checkpoint: Checkpoint, weight: str, factors: dict[str, str]) -> Pac
 def _refuse(weight: str, what: str, names: list[str]) -> np.ndarray:
     raise PhasorError(
         f"{printable(weight)}: is made by {what} from {printable(', '.join(names))}, which is not"
-        f" built: call {_REMOVE[what]} before you save the state_dict"
+        f" supported: call {_REMOVE[what]} before you save the state_dict"
     )

@@ -295,7 +295,7 @@ def compressed(module: Module, choices: list[tuple[int, int, bool]]) -> Packed:
 
     if weight.dtype != "i1":
         if zeros is not None and zeros.load().any():
-            raise module.error("weight_zero_point: not built for floats of 8 bits")
+            raise module.error("weight_zero_point: not supported for floats of 8 bits")
         return Packed(
             "FP8",
             (rows, cols),
@@ -353,7 +353,7 @@ def bitsandbytes_8(module: Module) -> Integers:
     scales = module.take("SCB", ("<f4",), (rows,))
     if module.has("weight_format"):
         if module.take("weight_format", ("u1",)).load().any():
-            raise module.error("weight_format: only row-major (0) is built")
+            raise module.error("weight_format: only row-major (0) is supported")
 
     def grid() -> Grid:
         return Grid(

@@ -195,7 +195,7 @@ def _rebuild_typed(
     """torch._utils._rebuild_tensor_v3: a view of a storage of bytes, with the type of its
     elements."""
     if type(kind) is Inert:
-        raise PhasorError(f"the pickle asks for {kind}, a type of elements that is not built")
+        raise PhasorError(f"the pickle asks for {kind}, a type of elements that is not supported")
     if not isinstance(kind, _Type) or not isinstance(storage, Storage):
         raise Damaged("the pickle describes a tensor that cannot be")
     return _rebuild_tensor(Storage(storage.data, kind.dtype), offset, shape, strides)
@@ -272,7 +272,9 @@ class _Unpickler(pickle._Unpickler):
         if known and len(pid) == 4 and pid[0] == "module" and type(pid[1]) is Inert:
             return pid[1]
         if known and pid[0] == "storage" and type(pid[1]) is Inert:
-            raise PhasorError(f"the pickle asks for {pid[1]}, a type of elements that is not built")
+            raise PhasorError(
+                f"the pickle asks for {pid[1]}, a type of elements that is not supported"
+            )
         if (
             type(pid) is not tuple
             or len(pid) not in (5, 6)

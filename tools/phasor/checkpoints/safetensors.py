@@ -66,7 +66,7 @@ def _safetensor(name: str, entry: Any, body: np.ndarray) -> Stored:
         )
     if kind not in SAFETENSORS:
         raise PhasorError(
-            f"{where} elements of type {shown(kind)} are not built; there are "
+            f"{where} elements of type {shown(kind)} are not supported, expected "
             f"{', '.join(SAFETENSORS)}"
         )
     try:

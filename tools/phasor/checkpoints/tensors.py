@@ -191,7 +191,7 @@ class Checkpoint:
         others = " and ".join(dict.fromkeys(name for name in names if name != changed))
         also = f", which is {others} too" if others else ", which the output shares"
         return PhasorError(
-            f"{self.path}: the adapter changes {changed} in one place{also}: not built for this"
+            f"{self.path}: the adapter changes {changed} in one place{also}: not supported for this"
             " class; merge the adapter in PEFT (merge_and_unload) and save the model"
         )
 

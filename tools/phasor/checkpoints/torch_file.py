@@ -95,9 +95,13 @@ def place_of(whole: np.ndarray, info: zipfile.ZipInfo) -> tuple[int, int]:
     """Where the bytes of a record begin and end."""
     name = printable(info.filename)
     if info.compress_type != zipfile.ZIP_STORED:
-        raise PhasorError(f"{name}: a compressed record is not built: save it without compression")
+        raise PhasorError(
+            f"{name}: a compressed record is not supported: save it without compression"
+        )
     if info.flag_bits & 1:
-        raise PhasorError(f"{name}: an encrypted record is not built: save it without a password")
+        raise PhasorError(
+            f"{name}: an encrypted record is not supported: save it without a password"
+        )
     header = (
         whole[info.header_offset : info.header_offset + 30].tobytes()
         if 0 <= info.header_offset < whole.size
@@ -127,7 +131,7 @@ def _zip_content(path: Path) -> Any:
     order = record("byteorder")[:16].tobytes() if "byteorder" in places else b"little"
     if order == b"big":
         raise PhasorError(
-            "a file with big-endian storages is not built yet: save it on a little-endian machine"
+            "a file with big-endian storages is not supported: save it on a little-endian machine"
         )
     if order != b"little":
         raise PhasorError(f"byteorder says {shown(order.decode('latin-1'))}, expected little")
@@ -254,7 +258,7 @@ def _legacy_content(path: Path) -> Any:
             or machine.get("little_endian") is not True
         ):
             raise PhasorError(
-                "a file with big-endian storages is not built yet, or the file is damaged"
+                "a file with big-endian storages is not supported, or the file is damaged"
             )
         begin = file.tell()
         unpickle(file, legacy.announced(whole.size), "the pickle of the tensors")

@@ -260,7 +260,7 @@ def _prompts(config: Config) -> str:
 
 
 def read(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> Model:
-    """The model of a directory. PhasorError names the file and the field, or what is not built."""
+    """The model of a directory. PhasorError names the file and the field."""
     made = EncoderDecoder(family, config, _with_trunk(checkpoint, family))
     return made.build(path.resolve().name)
 

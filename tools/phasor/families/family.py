@@ -70,6 +70,6 @@ class Family:
     tokenizer_code: str = ""  # what its tokenizer does that no file says
     # Published with code of its own (auto_map), which this family's table restates.
     custom_code: bool = False
-    # Says itself which of its configurations are not built (hf_config.refuse).
+    # Says itself which of its configurations are not supported (hf_config.refuse).
     judges: bool = False
     half: bool = False  # only as a half of an EncoderDecoderModel

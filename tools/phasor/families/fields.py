@@ -63,5 +63,7 @@ class Fields:
         """What stands for the field's value in a table."""
         value = self.get(name)
         if not isinstance(value, str) or value not in choices:
-            raise self.error(name, f"{shown(value)} is not built; there are {', '.join(choices)}")
+            raise self.error(
+                name, f"{shown(value)} is not supported, expected {', '.join(choices)}"
+            )
         return choices[value]

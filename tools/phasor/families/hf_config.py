@@ -67,9 +67,9 @@ NEUTRAL: dict[str, list] = settings("""
 """)
 
 
-_DENSE = "take a model of docs/reference/families.md"
+_DENSE = "see docs/reference/families.md"
 _TEXT = "take its language model, where that is published by itself"
-# What is not built at all, and the fields that tell it, with the values that say it is not there;
+# What is not supported at all, and the fields that tell, with the values that say it is not there;
 # what to do.
 _REFUSED: tuple[tuple[str, tuple[str, ...], tuple, str], ...] = (
     (
@@ -109,13 +109,14 @@ NEWER = 5  # the version of transformers that changed the names and some default
 
 
 def refuse(where: Path, values: Mapping[str, Any]) -> None:
-    """PhasorError for an architecture that is not built, in one line."""
+    """PhasorError for an architecture that is not supported, in one line."""
     for what, fields, absent, instead in _REFUSED:
         for name in fields:
             if not any(same(values.get(name), value) for value in absent):
                 kind = shown(values.get("model_type"))
                 raise PhasorError(
-                    f"{where}: model_type: {kind} is {what} ({name}), which is not built: {instead}"
+                    f"{where}: model_type: {kind} is {what} ({name}), which is not supported:"
+                    f" {instead}"
                 )
 
 
@@ -189,7 +190,7 @@ class Config(Fields):
         """The same for the last part of a Python class's name."""
         last = self.text(name).rsplit(".", 1)[-1]
         if last not in choices:
-            raise self.error(name, f"{shown(last)} is not built; there are {', '.join(choices)}")
+            raise self.error(name, f"{shown(last)} is not supported, expected {', '.join(choices)}")
         return choices[last]
 
     def activation(self, name: str) -> int:
@@ -200,7 +201,9 @@ class Config(Fields):
         value = self.get(name)
         if value is not None and not any(same(value, other) for other in wanted):
             expected = " or ".join(shown(other) for other in wanted if other is not None)
-            raise self.error(name, f"{shown(value)} is not built, expected {expected or 'nothing'}")
+            raise self.error(
+                name, f"{shown(value)} is not supported, expected {expected or 'nothing'}"
+            )
 
     def finish(
         self, harmless: Iterable[str] = (), neutral: Mapping[str, Sequence] | None = None

@@ -93,7 +93,7 @@ def _shared(config: Config, halves: list[Half]) -> list[Half]:
     source, target = halves
     if source.kind != target.kind:
         raise config.error(
-            _TIED, f"true is not built of {shown(source.kind)} and {shown(target.kind)}"
+            _TIED, f"true is not supported of {shown(source.kind)} and {shown(target.kind)}"
         )
     trunk = next((f.trunk for f in ENCODERS if source.kind in f.types), None)
     if trunk is None:
@@ -120,7 +120,7 @@ def _encoder(half: Half) -> Encoder:
     family = next((f for f in whole if half.kind in f.types), None)
     if family is None:
         types = nearest.some(half.kind, sorted(t for f in whole for t in f.types))
-        raise half.config.error("model_type", f"{shown(half.kind)} is not built here; {types}")
+        raise half.config.error("model_type", f"{shown(half.kind)} is not supported here, {types}")
     config, head = _with_defaults(half, family), family.heads["Model"]
     made = Encoder(family, config, half.checkpoint, head)
     made.complete()
@@ -132,7 +132,7 @@ def _decoder(half: Half, first: int, crossing: bool = True) -> Encoder | Decoder
     family = next((f for f in _CROSSING if half.kind in f.types), None)
     if family is None:
         types = nearest.some(half.kind, sorted(t for f in _CROSSING for t in f.types))
-        what = f"{shown(half.kind)} is not built with cross-attention; {types}"
+        what = f"{shown(half.kind)} is not supported with cross-attention, {types}"
         raise half.config.error("model_type", what)
     config = _with_defaults(half, family)
     config.must("add_cross_attention", crossing)
@@ -224,7 +224,7 @@ def _add_ids(pair: Pair, config: Config, half: Half) -> None:
 
 def read(path: Path, config: Config, checkpoint: Checkpoint) -> tuple[Model, Family]:
     """The model of a directory, and how its tokenizer is found. PhasorError names the file and the
-    field, or what is not built."""
+    field, or what is not supported."""
     config.must("is_encoder_decoder", True)
     halves = [_half(config, checkpoint, stack) for stack in STACKS]
     if config.flag(_TIED, default=False):

@@ -79,10 +79,10 @@ def some(what: object, known: Iterable[str]) -> str:
     """What there is in place of `what`, in few words: all of it, or the nearest by their names."""
     names = list(known)
     if len(text := ", ".join(names)) <= _FEW:
-        return f"there {'are' if len(names) > 1 else 'is'} {text}"
+        return f"expected {text}"
     word = str(what)[:_LONGEST]
     near = (get_close_matches(word, names, _NEAREST, 0.0) or names)[:_NEAREST]
-    return f"there are {', '.join(near)} and {len(names) - len(near)} more in {_PAGE}"
+    return f"expected {', '.join(near)} or {len(names) - len(near)} more in {_PAGE}"
 
 
 def shape_text(shape: Shape) -> str:

@@ -149,7 +149,7 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     field that is not known, or what is missing."""
     kind, whole = str(values.get("model_type")), Config(where, values)
     if kind in _OTHERWISE:
-        what = f"{shown(kind)} is not built: {_OTHERWISE[kind]}"
+        what = f"{shown(kind)} is not supported: {_OTHERWISE[kind]}"
         raise whole.error("model_type", f"{what}; {nearest.some(kind, MODELS)}")
     of = MODELS.get(kind)
     if of is None:
@@ -162,7 +162,8 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
         classes = inside.get("architectures")
     if not isinstance(classes, list) or len(classes) != 1 or classes[0] not in of.classes:
         raise whole.error(
-            "architectures", f"{shown(classes)} is not built; {nearest.some(classes, of.classes)}"
+            "architectures",
+            f"{shown(classes)} is not supported, {nearest.some(classes, of.classes)}",
         )
     beside = _BESIDE + of.harmless * (inside is None)
     text = {n: v for n, v in (inside or whole).values.items() if n not in beside}
@@ -175,7 +176,7 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     kind = text.setdefault("model_type", of.text)
     family = next((f for f in decoders.FAMILIES if kind in f.types), None)
     if family is None:
-        raise whole.error(f"{_TEXT}.model_type", f"{shown(kind)} is not built")
+        raise whole.error(f"{_TEXT}.model_type", f"{shown(kind)} is not supported")
     for name in _IDS:  # transformers 4 leaves those out of a table that are the defaults
         text.setdefault(name, family.defaults.get(name))
     text["architectures"] = [_class(classes[0], family.classes)]

@@ -154,7 +154,7 @@ class Positioned(Stack):
             within = "partial_rotary_factor" in table.values and name not in self.config.values
             raise self.config.error(
                 f"{_within(self.config, table)}partial_rotary_factor" if within else name,
-                f"{factor:g} of {self.kind['head_width']} values of a head are not built",
+                f"{factor:g} of {self.kind['head_width']} values of a head are not supported",
             )
         return width
 

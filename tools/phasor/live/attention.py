@@ -331,5 +331,5 @@ def _mask(seen: Tensor, out: Node) -> str:
             return f"window {window}"
     raise PhasorError(
         f"{out.where}: the mask of attention is neither causal nor a window, nor empty: give an"
-        " example without padding; other masks are not built"
+        " example without padding; other masks are not supported"
     )

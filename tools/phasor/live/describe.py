@@ -75,7 +75,7 @@ class Describing(Inputs):
         parts: dict[str, Any] = {}
         if out.pooling:
             if decoder:
-                raise PhasorError("a decoder that gives one row for a sequence: not built")
+                raise PhasorError("a decoder that gives one row for a sequence: not supported")
             why = f"{out.pooling} of the positions: {out.stream.where}"
             draft.decide("pooling", out.pooling, why)
         if out.linear is None:

@@ -58,7 +58,7 @@ def checkpoint_of(tensors: dict[str, Any], path: Path) -> Checkpoint:
             continue
         kind = TORCH.get(str(tensor.dtype).removeprefix("torch."))
         if kind is None:
-            raise PhasorError(f"{name}: has elements of type {tensor.dtype}, which is not built")
+            raise PhasorError(f"{name}: elements of type {tensor.dtype} are not supported")
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         data = flat.view(torch.uint8).numpy() if flat.numel() else np.zeros(0, np.uint8)
         shape = tuple(tensor.shape)

@@ -12,7 +12,7 @@ from phasor import mistaken, sources
 from phasor.checkpoints.checkpoint import is_weights, open_checkpoint
 from phasor.errors import PhasorError
 from phasor.families.model import Model
-from phasor.files import instead_of, open_regular, read_start
+from phasor.files import described_beside, instead_of, open_regular, read_start
 from phasor.sources.interface import Asked, Option, Source
 
 
@@ -64,7 +64,7 @@ def _check(path: Path) -> None:
 
 def _unknown(path: Path) -> PhasorError:
     """What to do with a path of which nothing says what model it is."""
-    described = path.with_suffix(".toml")
+    described = described_beside(path)
     if path.is_dir():
         instead = instead_of(path) or (
             "a directory without config.json, and without a description beside it,"

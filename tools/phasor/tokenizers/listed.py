@@ -200,7 +200,7 @@ def content(where: str, token: Any, strips: bool) -> str:
         raise TokenizerError(f"{where}: {shown(token)}, expected a text, or a table with content")
     for flag in _FLAGS:
         if isinstance(token, dict) and token.get(flag) and not (strips and flag in _STRIPS):
-            raise TokenizerError(f"{where}: {shown(text)}: {flag} is not built")
+            raise TokenizerError(f"{where}: {shown(text)}: {flag} is not supported")
     return text
 
 
@@ -268,7 +268,9 @@ def t5_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Listed]:
     path = folder / "spiece.model"
     for name, wanted in (("legacy", True), ("add_prefix_space", True), ("sp_model_kwargs", {})):
         if config.get(name) not in (None, wanted):
-            raise TokenizerError(f"{name}: {shown(config[name])} is not built, expected {wanted}")
+            raise TokenizerError(
+                f"{name}: {shown(config[name])} is not supported, expected {wanted}"
+            )
     count = config.get("extra_ids", 100)
     if not is_whole(count, 0, _MOST_SENTINELS):
         raise TokenizerError(

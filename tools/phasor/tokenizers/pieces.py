@@ -185,7 +185,7 @@ def build_bpe_section(
     """
     if isinstance(pre, str) and pre not in PRE_TOKENIZERS:
         raise TokenizerError(
-            f"the pre-tokenizer {pre!r} is not supported; there are "
+            f"the pre-tokenizer {pre!r} is not supported, expected "
             f"{', '.join(sorted(PRE_TOKENIZERS))}"
         )
     known = PRE_TOKENIZERS[pre] if isinstance(pre, str) else pre

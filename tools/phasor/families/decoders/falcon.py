@@ -27,10 +27,10 @@ def _falcon(d: Decoder) -> None:
     d.fused()
     norms = c.whole("num_ln_in_parallel_attn", 1, 2, default=1 + newer)
     if newer and not parallel:
-        raise c.error("parallel_attn", "False is not built in the new architecture")
+        raise c.error("parallel_attn", "False is not supported in the new architecture")
     if parallel and norms == 2:
         if not newer:
-            raise c.error("num_ln_in_parallel_attn", "2 is not built in the old architecture")
+            raise c.error("num_ln_in_parallel_attn", "2 is not supported in the old architecture")
         d.names.update(
             attention_norm="h.{layer}.ln_attn.weight", ffn_norm="h.{layer}.ln_mlp.weight"
         )

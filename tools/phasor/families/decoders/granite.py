@@ -33,7 +33,9 @@ def _granite4(d: Decoder) -> None:
     types = c.get("layer_types")
     names = ("attention", FULL)  # of transformers 4 and 5
     if types not in [[name] * d.count for name in names]:
-        raise c.error("layer_types", "a Mamba layer is not built, expected attention in each layer")
+        raise c.error(
+            "layer_types", "a Mamba layer is not supported, expected attention in each layer"
+        )
     d.kind["attention_biases"] = D.ATTENTION_BIASES * d.flag("attention_bias")
     _factors(d)
     if c.get("position_embedding_type") is not None:

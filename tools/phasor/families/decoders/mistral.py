@@ -42,12 +42,12 @@ def _ministral3(d: Decoder) -> None:
         if d.context > original:
             raise PhasorError(
                 f"--rope-context: {d.context}; queries behind position {original}"
-                " (original_max_position_embeddings) are scaled, which is not built"
+                " (original_max_position_embeddings) are scaled, which is not supported"
             )
         if original < d.positions:
             d.notes.append(
                 f"llama_4_scaling_beta: queries behind position {original} are scaled, which is not"
-                " built: the file takes no longer sequence"
+                " supported: the file takes no longer sequence"
             )
         d.stack["max_positions"] = min(d.positions, original)
     c.must("layer_types", None)

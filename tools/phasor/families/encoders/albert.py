@@ -28,7 +28,9 @@ def _albert(e: Encoder) -> None:
     )  # its code adds the relative scores after it has divided
     e.embedding_width()
     if "embedding_width" not in e.stack:
-        raise e.config.error("embedding_size", "a projection from the width to itself is not built")
+        raise e.config.error(
+            "embedding_size", "a projection from the width to itself is not supported"
+        )
     groups, inner = (
         e.config.whole("num_hidden_groups"),
         e.config.whole("inner_group_num", 1, D.MAX_LAYERS // e.count),

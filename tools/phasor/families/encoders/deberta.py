@@ -91,7 +91,9 @@ def _shared(
     inner = c.whole("embedding_size", high=D.MAX_WIDTH, default=width)
     if inner != width:
         if e.stack["position"] or "segments" in e.stack:
-            raise c.error("embedding_size", f"{inner}, with positions or token types, is not built")
+            raise c.error(
+                "embedding_size", f"{inner}, with positions or token types, is not supported"
+            )
         e.stack.update(embedding_width=inner, projection_place=1)
     c.must("pooler_hidden_size", width)
     if not c.flag("legacy") and e.head.output == D.LOGITS:
@@ -105,7 +107,7 @@ def _shared(
     distances = np.arange(positions - 1, -positions, -1)  # i − j, of j − i counting up
     if buckets > 0:
         if buckets < 2 or span - 1 <= buckets // 2:
-            raise c.error("position_buckets", f"{buckets} for {span} positions is not built")
+            raise c.error("position_buckets", f"{buckets} for {span} positions is not supported")
         distances, span = log_buckets(distances, buckets, span), buckets
     name = e.trunk + "encoder.rel_embeddings.weight"
     table = e.load(name, "embedding of distances", (2 * span, width)).astype(np.float64)

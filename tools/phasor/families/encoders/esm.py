@@ -23,7 +23,7 @@ def _dropout(e: Encoder) -> None:
     of the vocabulary."""
     c = e.config
     if e.head.output == D.LOGITS:
-        what = "true scales a text by the share of its masks, which is not built with masked words"
+        what = "true scales a text by the share of its masks: not supported with masked words"
         raise c.error("token_dropout", f'{what}; for vectors set architectures to ["EsmModel"]')
     mask = c.whole("mask_token_id")
     if mask != e.side["vocabulary"] - 1:

@@ -57,7 +57,7 @@ def _nomic(e: Encoder) -> None:
     rotated = c.number("rotary_emb_fraction") * width
     if rotated < 2 or rotated > width or rotated % 2:
         raise c.error(
-            "rotary_emb_fraction", f"{rotated:g} of {width} values of a head are not built"
+            "rotary_emb_fraction", f"{rotated:g} of {width} values of a head are not supported"
         )
     e.stack["position"] = 0
     kind.update(

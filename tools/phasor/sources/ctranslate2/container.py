@@ -116,7 +116,7 @@ def _read(reader: _Reader) -> Variables:
     version = reader.number("<I", "the version")
     if version not in VERSIONS:
         raise PhasorError(
-            f"binary version {version} of CTranslate2 is not built; there are {VERSIONS[0]} to"
+            f"binary version {version} of CTranslate2 is not supported, expected {VERSIONS[0]} to"
             f" {VERSIONS[-1]}"
         )
     spec = reader.text("the name of the model")

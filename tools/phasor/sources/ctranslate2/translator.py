@@ -120,7 +120,7 @@ def read(path: Path) -> Source:
     variables = ctranslate2.read(where)
     if variables.spec not in _HEADS:
         raise PhasorError(
-            f"{where}: a {variables.spec} is not built; there are {', '.join(_HEADS)}"
+            f"{where}: a {variables.spec} is not supported, expected {', '.join(_HEADS)}"
         )
     said = path / "config.json"
     config = Config(said, side_files.read(said, "CTranslate2"), _CONFIG)
@@ -185,7 +185,7 @@ class _Reader:
 
     def must(self, name: str, wanted: float) -> None:
         if (value := self.number(name, wanted)) != wanted:
-            raise PhasorError(f"{printable(name)}: {value:g} is not built, expected {wanted:g}")
+            raise PhasorError(f"{printable(name)}: {value:g} is not supported, expected {wanted:g}")
 
     # ---- the description
 
@@ -259,7 +259,7 @@ class _Reader:
         before = self.number(f"{stack}/pre_norm", 1) != 0
         act = self.number(f"{stack}/activation", 0)
         if act not in range(len(_ACTIVATIONS)) or _ACTIVATIONS[int(act)] not in _built():
-            raise PhasorError(f"{stack}/activation: {act:g} is not built")
+            raise PhasorError(f"{stack}/activation: {act:g} is not supported")
         if not 1 <= heads <= 4096:
             raise PhasorError(f"{stack}/num_heads: {heads}, expected a number of heads")
         kind = self.scalars.get(f"{stack}/scale_embeddings")
@@ -372,7 +372,7 @@ class _Reader:
         self.must("with_target_bos", 1)
         for name in list(self.scalars):
             if self.number(name, 0) != 0 or not name.endswith("multi_query_attention"):
-                raise PhasorError(f"{printable(name)}: is not built")
+                raise PhasorError(f"{printable(name)}: is not supported")
 
 
 def lengthen(tensors: dict[str, Any], matrices: list[str], bias: str, count: int) -> None:

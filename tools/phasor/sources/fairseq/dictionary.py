@@ -62,7 +62,7 @@ def read_merges(text: str) -> list[tuple[str, str]]:
     lines = _lines(text, "the codes")
     headed = lines[0].startswith("#version:")
     if headed and lines[0].strip() != _VERSION:
-        raise TokenizerError(f"line 1: {shown(lines[0])} is not built, expected {_VERSION}")
+        raise TokenizerError(f"line 1: {shown(lines[0])} is not supported, expected {_VERSION}")
     fields = 2 if headed else 3
     found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines[headed:], 1 + headed):

@@ -20,12 +20,12 @@ from phasor.sources.gguf.decoder import Architecture, Decoder, GGUFModel
 
 def read(path: Path) -> GGUFModel:
     """The model of a GGUF file. PhasorError names the file and the key, tensor or architecture that
-    is not built."""
+    is not supported."""
     file = GGUF(path)
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise PhasorError(
-            f"{path}: general.architecture: {shown(name)} is not built; "
+            f"{path}: general.architecture: {shown(name)} is not supported, "
             + nearest.some(name, ARCHITECTURES)
         )
     theirs = (f"{name}.", "tokenizer.")  # checked where they are read
@@ -97,7 +97,7 @@ def _mpt(d: Decoder) -> None:
     if d.heads & d.heads - 1:
         raise d.keys.error(
             "attention.head_count",
-            f"{d.heads}: slopes of a number of heads that is no power of two are not built",
+            f"{d.heads}: slopes of a number of heads that is no power of two are not supported",
         )
     d.kind["qkv_clip"] = d.keys.single("attention.clamp_kqv", 0.0)
 

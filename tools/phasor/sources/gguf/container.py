@@ -333,7 +333,7 @@ class _Reader:
     def array(self, what: str) -> list:
         kind = self.number("<I", what)
         if kind != _STRING and kind not in _SCALARS:
-            raise PhasorError(f"{what}: an array of values of type {kind} is not built")
+            raise PhasorError(f"{what}: an array of values of type {kind} is not supported")
         item = np.dtype("<u8" if kind == _STRING else _SCALARS[kind])
         count = self.count(item.itemsize, f"{what}, the number of values")
         self.values += count
@@ -375,9 +375,9 @@ class GGUF(Checkpoint):
         if version not in VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             raise PhasorError(
-                f"version {swapped} in big-endian order is not built"
+                f"version {swapped} in big-endian order is not supported"
                 if swapped in VERSIONS
-                else f"version {version} is not built; there are 2 and 3"
+                else f"version {version} is not supported, expected 2 and 3"
             )
         tensors = r.count(24, "the number of tensors")
         keys = r.count(13, "the number of keys")
@@ -411,7 +411,7 @@ class GGUF(Checkpoint):
         kind, offset = r.number("<I", name), r.number("<Q", name)
         if kind not in TYPES:
             raise PhasorError(
-                f"{name}: has type {_OTHERS.get(kind, kind)}, which is not built; there are "
+                f"{name}: has type {_OTHERS.get(kind, kind)}, which is not supported, expected "
                 f"{', '.join(t.name for t in TYPES.values())}"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:

@@ -65,7 +65,7 @@ class Keys(Fields):
         value = super().get(name, default)
         if isinstance(value, list):
             if not value or any(v != value[0] for v in value):
-                raise self.error(name, "values that differ from layer to layer are not built")
+                raise self.error(name, "values that differ from layer to layer are not supported")
             value = value[0]
         return value
 
@@ -78,7 +78,7 @@ class Keys(Fields):
         for name, wanted in _NEUTRAL.items():
             if name in self.values and name not in self.asked and self.get(name) not in wanted:
                 raise self.error(
-                    name, f"{shown(self.get(name))} is not built for this architecture"
+                    name, f"{shown(self.get(name))} is not supported for this architecture"
                 )
         unknown = [
             self.prefix + name
@@ -215,7 +215,7 @@ class Decoder:
         elif kind not in ("none", "linear", "yarn", "longrope"):
             raise k.error(
                 "rope.scaling.type",
-                f"{shown(kind)} is not built; there are none, linear, yarn, longrope",
+                f"{shown(kind)} is not supported, expected none, linear, yarn, longrope",
             )
         if width % 2:
             raise k.error("rope.dimension_count", f"{width} is odd")
@@ -256,7 +256,9 @@ class Decoder:
 
     def alibi(self, most: float = 8.0) -> None:
         if most != 8:
-            raise self.keys.error("attention.max_alibi_bias", f"{most:g} is not built, expected 8")
+            raise self.keys.error(
+                "attention.max_alibi_bias", f"{most:g} is not supported, expected 8"
+            )
         slopes = alibi_slopes(self.heads).astype(np.float32)
         self.kind.update(position=D.ALIBI, tables={R.ALIBI: slopes})
 

@@ -114,7 +114,7 @@ class Vocabulary(Fields):
                 return self._sentencepiece(tokens)
         except TokenizerError as error:
             raise self.refuse("tokens", str(error)) from error
-        raise self.refuse("model", f"{shown(self.model)} is not built; there are gpt2 and llama")
+        raise self.refuse("model", f"{shown(self.model)} is not supported, expected gpt2 and llama")
 
     def _types(self, tokens: list[str]) -> list[int]:
         types = self.list("token_type", int, [1] * len(tokens))
@@ -127,10 +127,10 @@ class Vocabulary(Fields):
         if pre not in gguf.PRE_TOKENIZERS:
             raise self.refuse(
                 "pre",
-                f"{shown(pre)} is not built; there are {', '.join(sorted(gguf.PRE_TOKENIZERS))}",
+                f"{shown(pre)} is not supported, expected {', '.join(sorted(gguf.PRE_TOKENIZERS))}",
             )
         if self.flag("add_space_prefix", False):
-            raise self.refuse("add_space_prefix", "True is not built for gpt2")
+            raise self.refuse("add_space_prefix", "True is not supported for gpt2")
         return gguf.build_bpe_section(
             tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
         )

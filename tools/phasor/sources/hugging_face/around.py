@@ -147,8 +147,8 @@ def check_cut(info: dict) -> None:
     """Refuses texts that lose their beginning, for a model that cuts them."""
     if info["cut"] != "right":
         raise TokenizerError(
-            f"{info['cut_by']}: {shown(info['cut'])} is not built: too long a text is cut at its"
-            f" end ({side_files.ignoring(Path(info['cut_by'].split(':')[0]), info['cut_key'])}"
+            f"{info['cut_by']}: {shown(info['cut'])} is not supported: too long a text is cut at"
+            f" its end ({side_files.ignoring(Path(info['cut_by'].split(':')[0]), info['cut_key'])}"
             " if yours are never too long)"
         )
 

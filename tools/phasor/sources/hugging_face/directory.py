@@ -47,9 +47,9 @@ FAMILIES = (
     *(family for family in encoders.FAMILIES if not family.half),
     *(*decoders.FAMILIES, *encoder_decoders.FAMILIES, joined.FAMILY),
 )
-_LISTED = "docs/reference/families.md has what is"
+_LISTED = "docs/reference/families.md lists what is"
 _LONGEST_TYPE = 100  # a model type that others are compared with
-# Types that are not built, and what they are made of where their names do not say it.
+# Types that are not supported, and what they are made of where their names do not say it.
 _KIN = {
     **{"led": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
     **{"nllb-moe": "m2m_100", "fsmt": "marian", "switch_transformers": "t5"},
@@ -94,7 +94,7 @@ class Changes(NamedTuple):
 
 def read(path: Path, changes: Changes = Changes()) -> Directory:
     """The model of a directory. PhasorError names the file and the field, or the architecture, that
-    is not built."""
+    is not supported."""
     modules = sentence.read(path) if has_file(path / "modules.json") else None
     folder = modules.folder if modules else path
     if modules and modules.static:
@@ -122,7 +122,7 @@ def read(path: Path, changes: Changes = Changes()) -> Directory:
     side_files.read(folder / "preprocessor_config.json")
     if part and (modules or changes.lora is not None):
         raise PhasorError(
-            f"{path}: modules.json and --lora are not built for a model with pictures"
+            f"{path}: modules.json and --lora are not supported for a model with pictures"
         )
     if part:
         part.part_ends(opened(folder))
@@ -176,11 +176,11 @@ def _read(
     config = Config(where, values, family.defaults, family.newer, given.prefix)
     if modules and family.stack == D.ENCODER_DECODER:
         raise PhasorError(
-            f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not built;"
+            f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not supported;"
             " without this file the directory is an encoder-decoder"
         )
     if modules and modules.late and family.stack != D.ENCODER:
-        raise PhasorError(f"{where}: late interaction of a decoder is not built")
+        raise PhasorError(f"{where}: late interaction of a decoder is not supported")
     if family.stack == D.DECODER:
         return _read_decoder(path, config, family, opened, changes, modules)
     if changes.rank is not None:
@@ -216,7 +216,7 @@ def _check_class(config: Config, family: Family, more: Sequence[str] = ()) -> No
         classes += [name for other in kin for name in _class_names(other)]
         name = names[0] if isinstance(names, list) and names else names
         raise config.error(
-            "architectures", f"{shown(names)} is not built; {nearest.some(name, classes)}"
+            "architectures", f"{shown(names)} is not supported, {nearest.some(name, classes)}"
         )
 
 
@@ -236,7 +236,7 @@ def _read_encoder_decoder(
     _check_class(config, family)
     if family is joined.FAMILY:
         if lora_folder is not None:
-            raise PhasorError(f"--lora: {family.classes[0]} with an adapter is not built")
+            raise PhasorError(f"--lora: {family.classes[0]} with an adapter is not supported")
         model, whose = joined.read(path, config, checkpoint)
         return Directory(model, path, whose)
     if lora_folder is not None:
@@ -261,7 +261,7 @@ def _read_decoder(
     head = Head(D.POOLED) if vector else _decoder_head(config)
     if modules and head is None:
         raise PhasorError(
-            f"{path / 'modules.json'}: a language model with these modules is not built"
+            f"{path / 'modules.json'}: a language model with these modules is not supported"
         )
     if modules:
         head = head._replace(**modules.head)
@@ -369,7 +369,7 @@ def _not_built(kind: Any, families: Sequence[Any]) -> str:
         near = [_KIN[kind]] if kind in _KIN else sorted((t for t in types if t in kind), key=len)
         near = near[-1:] or get_close_matches(kind, types, 1)
     kin = f", the nearest is {near[0]}" if near else ""
-    return f"{shown(kind)} is not built{kin}; {_LISTED}"
+    return f"{shown(kind)} is not supported{kin}; {_LISTED}"
 
 
 def _head(config: Config, family: Family) -> Head:
@@ -385,7 +385,7 @@ def _head(config: Config, family: Family) -> Head:
             return family.heads[names[0][len(start) :]]
     raise config.error(
         "architectures",
-        f"{printable(names[0])} is not built; {nearest.some(names[0], _class_names(family))}",
+        f"{printable(names[0])} is not supported, {nearest.some(names[0], _class_names(family))}",
     )
 
 

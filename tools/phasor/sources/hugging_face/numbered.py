@@ -77,10 +77,12 @@ def pegasus_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Lis
     """The section of spiece.model: the padding and the end, two masks and <unk_2> … <unk_102>, and
     from 105 on the pieces behind the model's own first two."""
     if config.get("offset") not in (None, _OFFSET):
-        raise TokenizerError(f"offset: {shown(config['offset'])} is not built, expected {_OFFSET}")
+        raise TokenizerError(
+            f"offset: {shown(config['offset'])} is not supported, expected {_OFFSET}"
+        )
     said = folder / "tokenizer_config.json"
     if has_file(said) and read_json(said).get("mask_token_sent", "") is None:
-        raise TokenizerError("mask_token_sent: null is not built, expected a text")
+        raise TokenizerError("mask_token_sent: null is not supported, expected a text")
     made = _Pieces(folder / "spiece.model", config, _PEGASUS, [CONTROL, CONTROL])
     pad, end, mask = (token(config, name, _PEGASUS[name], True) for name in ("pad", "eos", "mask"))
     sentence = content("mask_token_sent", config.get("mask_token_sent", "<mask_1>"), True)
@@ -129,7 +131,7 @@ def fairseq_section(
     rows: of the embedding. That of a PLBart of seven languages may end before the mask, which is
     then the unknown token, as transformers 5 has it."""
     if config.get("legacy_behaviour"):
-        raise TokenizerError("legacy_behaviour: True is not built, expected False")
+        raise TokenizerError("legacy_behaviour: True is not supported, expected False")
     made = _Pieces(
         folder / "sentencepiece.bpe.model", config, _FAIRSEQ, [UNKNOWN, CONTROL, CONTROL]
     )

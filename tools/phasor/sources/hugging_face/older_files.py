@@ -260,10 +260,10 @@ def from_fairseq(path: Path, config: dict) -> dict:
             token.get(name) for name in ("lstrip", "rstrip", "single_word", "normalized")
         )
         if not isinstance(text, str) or str(special.get(text)) != id_ or not plain:
-            raise TokenizerError(f"added_tokens_decoder: {shown(id_)} is not built")
+            raise TokenizerError(f"added_tokens_decoder: {shown(id_)} is not supported")
     for text, id_ in read_table(path.parent / "added_tokens.json").items():
         if special.get(text) != id_:
-            raise TokenizerError(f"added_tokens.json: {shown(text)} is not built")
+            raise TokenizerError(f"added_tokens.json: {shown(text)} is not supported")
     model = Words(type="words", tokens=found.tokens, merges=found.merges, special=special)
     return {
         "model": model,

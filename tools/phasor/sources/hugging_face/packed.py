@@ -1,5 +1,5 @@
 """quantization_config of a Hugging Face directory: which form its packed matrices have, and the
-checkpoint with those matrices in place of their pieces. What is not built is refused by its
+checkpoint with those matrices in place of their pieces. What is not supported is refused by its
 name."""
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _SIZES = (-1, *(1 << n for n in range(3, 13)))
 def _bits(config: Config, *built: int) -> int:
     bits = config.whole("bits", 1, 64)
     if bits not in built:
-        raise config.error("bits", f"{bits} is not built, expected {' or '.join(map(str, built))}")
+        raise config.error(
+            "bits", f"{bits} is not supported, expected {' or '.join(map(str, built))}"
+        )
     return bits
 
 
@@ -71,7 +73,7 @@ def _compressed(config: Config) -> Unpack:
         if (value := config.get(name)) not in (None, {}) and not (
             name == "sparsity_config" and isinstance(value, dict) and value.get("format") == "dense"
         ):
-            raise config.error(name, f"{shown(value)} is not built, expected nothing")
+            raise config.error(name, f"{shown(value)} is not supported, expected nothing")
     groups = config.get("config_groups")
     if not isinstance(groups, dict) or not 0 < len(groups) <= _MOST_GROUPS:
         raise config.error("config_groups", f"expected a table of up to {_MOST_GROUPS} groups")
@@ -87,7 +89,7 @@ def _compressed(config: Config) -> Unpack:
         table.choice("strategy", {"tensor": 0, "channel": 0, "group": 0})
         table.must("dynamic", False)
         if bits not in (2, 4, 8) or (weights.get("type") == "float" and bits != 8):
-            raise table.error("num_bits", f"{bits} of {weights.get('type')} is not built")
+            raise table.error("num_bits", f"{bits} of {weights.get('type')} is not supported")
         size = table.get("group_size")
         if weights["strategy"] == "group":
             size = table.whole("group_size", 1, 1 << 20)
@@ -142,7 +144,7 @@ _METHODS = {
 }
 _PACKED = tuple(f".{end}" for method in _METHODS.values() for end in method.ends)
 _INSTEAD = (
-    f", which is not built; there are {', '.join(_METHODS)}: give the model that they were made"
+    f", which is not supported, expected {', '.join(_METHODS)}: give the model that they were made"
     " from, and say --type q4 or q8"
 )
 # Tensors beside a packed matrix that concern the rounding of activations alone.

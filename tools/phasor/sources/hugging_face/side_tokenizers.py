@@ -272,7 +272,7 @@ def _reader(kind: str, folder: Path) -> Reader | None:
     if kind.endswith("package") and "vocab.txt" in there and name == "Bert":
         return package
     raise PhasorError(
-        f"{', '.join(sorted(there))}: not a tokenizer that is built"
+        f"{', '.join(sorted(there))}: not a tokenizer that is supported"
         + (f" for {printable(name)}Tokenizer" if name else "")
         + "; save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
     )

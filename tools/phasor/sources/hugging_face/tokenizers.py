@@ -237,14 +237,14 @@ def _check(source: Directory, path: Path) -> None:
         return
     known, own = _classes_of(source, path)
     if not known:
-        raise PhasorError(f"not a tokenizer that is built; {_SAVE}")
+        raise PhasorError(f"not a tokenizer that is supported; {_SAVE}")
     for name in ("tokenizer_config.json", "config.json"):
         values = read_json(path.parent / name) if has_file(path.parent / name) else {}
         kind = values.get("tokenizer_class")
         if kind is not None and not (isinstance(kind, str) and kind in known):
             raise PhasorError(
                 f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
-                f" there are {', '.join(sorted(known))}; {_SAVE}"
+                f" expected {', '.join(sorted(known))}; {_SAVE}"
             )
         own = own or kind is not None
     if not own:

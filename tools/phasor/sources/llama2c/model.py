@@ -217,8 +217,8 @@ def _of_arguments(path: Path, arguments: dict[str, Any], checkpoint: Checkpoint)
         )
     if arguments.get("norm_eps", _EPS) != _EPS:
         raise PhasorError(
-            f"{path}: model_args: norm_eps: {shown(arguments['norm_eps'])} is not built, expected "
-            f"{_EPS}"
+            f"{path}: model_args: norm_eps: {shown(arguments['norm_eps'])} is not supported,"
+            f" expected {_EPS}"
         )
     layers, heads = arguments.get("n_layers", 0), arguments.get("n_heads", 0)
     kv_heads, positions = arguments.get("n_kv_heads"), arguments.get("max_seq_len", 2048)

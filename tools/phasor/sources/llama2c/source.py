@@ -4,7 +4,7 @@ describes."""
 from __future__ import annotations
 
 from phasor.families.model import Model
-from phasor.files import has_file, is_file
+from phasor.files import described_beside, has_file, is_file
 from phasor.sources.interface import Asked, Source
 from phasor.sources.llama2c import model
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
@@ -14,7 +14,7 @@ def _recognizes(asked: Asked) -> bool:
     path = asked.path
     return is_file(path) and (
         model.read_config(path) is not None
-        or not has_file(path.with_suffix(".toml"))
+        or not has_file(described_beside(path))
         and model.is_checkpoint(path)
     )
 

@@ -216,7 +216,9 @@ def _place(name: str) -> tuple[str, str | None]:
         if found and rest in ("", ".weight", ".default", ".default.weight"):
             return module, part
     if "lora_" in short or "dora" in short:
-        raise PhasorError(f"the adapter's tensor {printable(name)} has a kind that is not built")
+        raise PhasorError(
+            f"the adapter's tensor {printable(name)} has a kind that is not supported"
+        )
     return short.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", "."), None
 
 
@@ -240,7 +242,7 @@ def _change(
     wanted = ("lora_embedding_A", "lora_embedding_B") if embedding else ("lora_A", "lora_B")
     if config.flag("use_dora"):
         if embedding:
-            raise config.error("use_dora", "of an embedding is not built")
+            raise config.error("use_dora", "of an embedding is not supported")
         wanted = (*wanted, _MAGNITUDE)
     if sorted(parts) != sorted(wanted):
         raise PhasorError(
@@ -306,7 +308,7 @@ def _tokens(config: Config, name: str, pattern: str) -> tuple[bool, list[str]]:
     if at < len(pattern) or not out:
         raise config.error(
             name,
-            f"{shown(pattern)} is not built; a pattern is a module's name, in which . is any "
+            f"{shown(pattern)} is not supported; a pattern is a module's name, in which . is any "
             "character and .* any text",
         )
     return whole, out

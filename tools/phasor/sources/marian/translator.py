@@ -301,8 +301,8 @@ def _places(config: Config) -> bool:
         if steps[name] != value:
             raise config.error(
                 f"transformer-{name}",
-                f"{shown(config.get(f'transformer-{name}'))} is not built with the others; there"
-                " are preprocess n, postprocess da, top n, and preprocess d, postprocess dan",
+                f"{shown(config.get(f'transformer-{name}'))} is not supported with the others,"
+                " expected preprocess n, postprocess da, top n, and preprocess d, postprocess dan",
             )
     if steps["postprocess-emb"] not in ("", "n"):
         raise config.error("transformer-postprocess-emb", f"{steps['postprocess-emb']!r}")

@@ -101,7 +101,7 @@ def judge(made: Decoder, name: str, checkpoint: Any, folder: Path, rank: Judge) 
     decoder = made.descriptor(name)["output"]
     if no and decoder["cap"]:
         raise PhasorError(
-            f"{made.config.path}: the logits are capped, and their difference is not built;"
+            f"{made.config.path}: the logits are capped, and their difference is not supported;"
             " expected one of --rank-tokens"
         )
     rows = [yes, *no]

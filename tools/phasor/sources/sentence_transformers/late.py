@@ -70,7 +70,7 @@ class Late(NamedTuple):
             if kind["position"] in (*D.RELATIVE_KEYS, D.T5_BIAS):
                 raise PhasorError(
                     f"{self.where}: queries are expanded by tokens that are not attended to, which"
-                    " is not built with positions of this kind"
+                    " is not supported with positions of this kind"
                 )
 
 

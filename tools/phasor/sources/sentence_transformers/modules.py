@@ -60,7 +60,7 @@ class Modules(NamedTuple):
 
 
 def read(path: Path) -> Modules:
-    """The modules of a directory; PhasorError for one that is not built, by its name."""
+    """The modules of a directory; PhasorError for one that is not supported, by its name."""
     where = path / "modules.json"
     found: dict[str, list[Path]] = {}
     modules = _modules(where)
@@ -70,7 +70,8 @@ def read(path: Path) -> Modules:
     for kind, folder in modules:
         if kind not in _ORDER:
             raise PhasorError(
-                f"{where}: the module {printable(kind)} is not built; there are {', '.join(_ORDER)}"
+                f"{where}: the module {printable(kind)} is not supported, expected"
+                f" {', '.join(_ORDER)}"
             )
         again = kind in found and kind != _MANY
         if again or any(_ORDER.index(kind) < _ORDER.index(other) for other in found):
@@ -133,7 +134,7 @@ def _own_class(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
         if config.get("activation_fn") is not None:
             head["scores"] = config.class_name("activation_fn", heads.FUNCTIONS)
         if config.get("prompts"):
-            raise config.error("prompts", "of a cross-encoder, are not built")
+            raise config.error("prompts", "of a cross-encoder, are not supported")
         config.must("default_prompt_name")
         config.finish(_PROMPTS_HARMLESS)
         return Modules(folder, head, {}, lowercase, True)
@@ -162,7 +163,9 @@ def _late(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
     _, lowercase = _encoder(folder, _VECTORS)  # the lengths are those above
     matrix = _dense(dense, "token_embeddings")
     if matrix["activation"]:
-        raise PhasorError(f"{dense / 'config.json'}: an activation behind the matrix is not built")
+        raise PhasorError(
+            f"{dense / 'config.json'}: an activation behind the matrix is not supported"
+        )
     head = late.head(matrix["dense"], matrix["dense_width"], matrix["dense_bias"])
     return Modules(folder, head, _weights(dense), lowercase, late=found)
 
@@ -205,10 +208,10 @@ def _pooling(folder: Path, divided: bool) -> int:
     if len(given) != 1 or not isinstance(given[0], str) or given[0] not in built:
         if newer is not None:
             raise config.error(
-                "pooling_mode", f"{shown(newer)} is not built; there are {', '.join(built)}"
+                "pooling_mode", f"{shown(newer)} is not supported, expected {', '.join(built)}"
             )
         said = " and ".join(map(printable, older[:4])) or "no pooling_mode"
-        raise PhasorError(f"{config.path}: {said} is not built; there are {', '.join(built)}")
+        raise PhasorError(f"{config.path}: {said} is not supported, expected {', '.join(built)}")
     if newer is None:
         config.flag(given[0])
     config.must("include_prompt", True)
@@ -243,7 +246,7 @@ def _denses(folders: list[Path]) -> tuple[dict[str, Any], dict[str, Stored]]:
         if one["activation"]:
             raise PhasorError(
                 f"{folder / 'config.json'}: activation_function: between two Dense modules is not"
-                " built, expected torch.nn.modules.linear.Identity"
+                " supported, expected torch.nn.modules.linear.Identity"
             )
     matrix, bias = None, np.zeros(1)
     for folder, one in zip(folders, each):
@@ -287,7 +290,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _truncate_dim(path: Path, divided: bool) -> int:
     """truncate_dim of config_sentence_transformers.json: how many of a vector's first values are
-    kept; 0: all. divided: by the length of all, which is not built."""
+    kept; 0: all. divided: by the length of all, which is not supported."""
     where = path / "config_sentence_transformers.json"
     config = Config(where, side_files.read(where))
     if config.get("truncate_dim") is None:
@@ -296,7 +299,7 @@ def _truncate_dim(path: Path, divided: bool) -> int:
     if divided:
         raise config.error(
             "truncate_dim",
-            f"{kept} values of a vector that LayerNorm or Normalize made of all is not built"
+            f"{kept} values of a vector that LayerNorm or Normalize made of all is not supported"
             f" ({side_files.ignoring(where, 'truncate_dim')} keeps them all)",
         )
     return kept

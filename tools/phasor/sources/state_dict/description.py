@@ -392,7 +392,7 @@ def _read_checkpoint(out: Description, checkpoint: dict[str, Any]) -> None:
     if any(c in pattern for pattern in out.ignore for c in "[]"):
         raise PhasorError(
             "checkpoint.ignore: in a pattern * is any text and ? any character; [ and ] are not "
-            "built"
+            "supported"
         )
     for old, new in out.rename.items():
         if old.count("*") != new.count("*"):

@@ -34,13 +34,13 @@ def parse(text: str) -> dict[str, Any]:
     any description."""
     dots = max(line.partition("=")[0].count(".") for line in text.split("\n"))
     if dots > _MOST_DOTS:  # tomllib takes the square of them
-        raise PhasorError(f"not TOML that is built: a key with {dots} dots")
+        raise PhasorError(f"not TOML that is supported: a key with {dots} dots")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PhasorError(f"not TOML: {printable(str(error), 200)}") from error
     except RecursionError as error:
-        raise PhasorError("not TOML that is built: it is nested too deep") from error
+        raise PhasorError("not TOML that is supported: it is nested too deep") from error
     except ValueError as error:  # of int() and of datetime
         raise PhasorError(
             f"not TOML: a number or a date that cannot be: {printable(str(error))}"
@@ -49,7 +49,7 @@ def parse(text: str) -> dict[str, Any]:
     while todo:
         inside, depth = todo.pop()
         if depth > JSON_DEPTH:
-            raise PhasorError("not TOML that is built: it is nested too deep")
+            raise PhasorError("not TOML that is supported: it is nested too deep")
         todo += [
             (child, depth + 1)
             for child in (inside.values() if isinstance(inside, dict) else inside)

@@ -10,7 +10,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, named
 from phasor.families.model import Model
-from phasor.files import check_output, has_file
+from phasor.files import check_output, described_beside, has_file
 from phasor.sources.hugging_face.template import find_template
 from phasor.sources.interface import Asked, Option, Source, no_template
 from phasor.sources.state_dict import model as state_dict
@@ -32,7 +32,7 @@ PRESET = Option("--preset", "NAME", "a description that is this preset and nothi
 
 
 def _description(asked: Asked) -> Path:
-    return asked.get(DESCRIBE) or asked.path.with_suffix(".toml")
+    return asked.get(DESCRIBE) or described_beside(asked.path)
 
 
 def _recognizes(asked: Asked) -> bool:
