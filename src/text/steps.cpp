@@ -286,14 +286,15 @@ void StepRun::put(const unsigned char* bytes, size_t n, unsigned char mark, uint
   to_.size += n;
 }
 
-// Makes origins of the changes from `begin` on, which at … end − 1 have become.
-void StepRun::place(size_t begin, size_t at, size_t end) {
+// Makes origins of the changes from `begin` on, which at … end − 1 have become. further: the mark of
+// characters that count as one with the character before them.
+void StepRun::place(size_t begin, size_t at, size_t end, unsigned char further) {
   size_t here = at;
   place_origins(to_.origins + begin, to_.text + begin, to_.size - begin, [&] {
     if (at < end) here = at;
     while (at < end) {
       at += char_at(from_.text + at, end - at).bytes;
-      if (at < end && (from_.marks[at] & kFurther) == 0) break;
+      if (at < end && (from_.marks[at] & further) == 0) break;
     }
     return from_.origins[here];
   });
@@ -493,7 +494,7 @@ void StepRun::canonical(StepRow row, size_t at, size_t end) {
   }
   if (full_) return;
   if (r.composes()) compose(row, begin);
-  if (wanted(to_.origins)) place(begin, text, end);
+  if (wanted(to_.origins)) place(begin, text, end, kFurther);
 }
 
 void StepRun::compose(StepRow row, size_t begin) {
@@ -570,7 +571,7 @@ void StepRun::clusters(StepRow row, size_t at, size_t end) {
   if (begins_) to_.marks[to_.size] |= kBegins;
   begins_ = false;
   to_.size += n;
-  if (wanted(origins)) place(begin, text, end);
+  if (wanted(origins)) place(begin, text, end, 0);
 }
 
 void StepRun::strip(StepRow row, size_t at, size_t end) {

@@ -111,7 +111,7 @@ class StepRun {
   // Writes bytes that come from the character at a place.
   void put(const unsigned char* bytes, size_t n, size_t at);
   void put(const unsigned char* bytes, size_t n, unsigned char mark, uint32_t origin);
-  void place(size_t begin, size_t at, size_t end);
+  void place(size_t begin, size_t at, size_t end, unsigned char further);
   // The change (origins.h) of the character at a place of a text that a map has decomposed.
   uint32_t change(size_t at) const { return (from_.marks[at] & kFurther) != 0 ? 1 : 0; }
   // The origin of what ends before a place.
