@@ -136,8 +136,7 @@ def _decoder(half: Half, first: int, crossing: bool = True) -> Encoder | Decoder
         raise half.config.error("model_type", what)
     config = _with_defaults(half, family)
     config.must("add_cross_attention", crossing)
-    if crossing:
-        config.must("position_embedding_type", "absolute")
+    config.must("position_embedding_type", "absolute")
     if family.stack == D.DECODER:
         config.must("is_decoder", True, False)  # it is one
         decoder = Decoder(family, config, crossing=True)

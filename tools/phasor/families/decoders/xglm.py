@@ -20,6 +20,8 @@ def _xglm(d: Decoder) -> None:
     if width % 2 or width < 4:
         raise d.config.expected("d_model", width, "an even number from 4, for sine and cosine")
     made = added(None, width, D.HALVES, fairseq_base(width), _BEFORE, d.positions)
+    pad = d.config.whole("pad_token_id", -1, D.MAX_VOCABULARY, -1)  # its class clears this row
+    made.values[max(pad - _BEFORE, 0) : max(pad - _BEFORE + 1, 0)] = 0
     d.stack["position"] = made.position
     d.values[R.key_of(R.TARGET, 0, made.role)] = made.values
     if d.flag("scale_embedding"):
