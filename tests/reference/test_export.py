@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -13,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from live_modules import Branching, Grouped, Recurrent, Sums, Tutorial
+import transformers
+from live_modules import Branching, Grouped, Parallel, Recurrent, Sums, Tutorial
 from own_modules import NAMES
 from renamed import renamed
 from test_own_descriptions import CHANGES, changed
+from test_spans import WORDS, _wordpiece
 
 import phasor
 from phasor import convert, expect
@@ -124,6 +127,12 @@ OTHERS = {
     ]),
     "padded": (lambda: Sums(0), IDS + 1, {**NAMED, "pad": 0}, ["pad = 0"]),
     "tutorial": (Tutorial, (IDS.T, IDS.T[:7], CAUSAL), {"start": 1}, ['norm_place = "before"']),
+    "parallel": (Parallel, IDS, {}, [
+        'parallel = "one-norm"', 'position = "sinusoidal-halves"', "position_base = 1000.0",
+        'position_rates = "tensor2tensor"', "window = 4", "qkv_by_head = true",
+        'activation = "gelu-tanh"', "norm_eps = 0.001", 'output = "target-embedding"',
+        "transposed = true",
+    ]),
     "half": (lambda: Sums().bfloat16(), IDS, NAMED, ['pooling = "first"']),
 }
 
@@ -170,13 +179,6 @@ def test_the_module_is_left_as_it_was(tmp_path):
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
-class Late(Sums):
-    """Something that no key speaks of, behind the layer."""
-
-    def forward(self, ids):
-        return super().forward(ids) * (1 + 0.1 * ids.size(1))
-
-
 REFUSED = {
     "labels": (Sums, IDS, {}, r"labels=: missing: the module gives 3 classes"),
     "label count": (Sums, IDS, {"labels": ["a"]}, r"labels=: 1 names, the module gives 3 classes"),
@@ -221,3 +223,59 @@ def test_a_description_that_differs_names_the_sub_layer(tmp_path, monkeypatch):
                       str(caught.value))
     assert found and float(found[2]) == pytest.approx(1.5 * float(found[1]), rel=1e-4)
     assert not list(tmp_path.iterdir())
+
+
+SMALL = {
+    "vocab_size": len(WORDS), "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "intermediate_size": 40, "max_position_embeddings": 40,
+}
+
+
+def pipeline(folder):
+    config = transformers.BertConfig(**SMALL, id2label={0: "no", 1: "yes"})
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    _wordpiece(folder)
+    return transformers.pipeline("text-classification", model=str(folder))
+
+
+def embedder(folder):
+    library = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    transformers.BertModel(transformers.BertConfig(**SMALL)).save_pretrained(folder)
+    _wordpiece(folder)
+    net = modules.Transformer(str(folder))
+    return library.SentenceTransformer(modules=[net, modules.Pooling(24, "mean")])
+
+
+def decoder(folder):
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, num_key_value_heads=1))
+
+
+@pytest.mark.parametrize("kind", [pipeline, embedder, decoder])
+def test_a_librarys_model_goes_by_its_family(tmp_path, kind):
+    torch.manual_seed(3)
+    found = phasor.export(kind(tmp_path / "saved"), tmp_path / "m.phasor", type="q8", quiet=True)
+    file = PhasorFile(found.path)
+    assert found.gap <= 1e-5 and V.read(file.section(VECTORS), file.descriptor).author == (
+        expect.AUTHOR
+    )
+    with pytest.raises(phasor.Error, match="start=: goes without a"):
+        phasor.export(kind(tmp_path / "again"), tmp_path / "n.phasor", start=1, quiet=True)
+
+
+def test_pytorch_is_asked_for_by_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(phasor.Error, match=r"needs PyTorch: pip install 'phasor-engine\[torch\]'"):
+        phasor.export(object(), tmp_path / "m.phasor")
+
+
+def test_the_guides_lines(tmp_path, monkeypatch, capsys):
+    """The module of the guide, exported as the guide does."""
+    monkeypatch.chdir(tmp_path)
+    page = (OWN.parents[2] / "docs/guide/own-model.md").read_text(encoding="utf-8")
+    first, export = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)[:2]
+    inside: dict = {}
+    exec(first, inside)
+    exec(export, inside)
+    assert inside["made"].gap <= 1e-5 and (tmp_path / "mine.phasor").is_file()
+    assert inside["made"].description in capsys.readouterr().out

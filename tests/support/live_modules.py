@@ -103,6 +103,35 @@ class Tutorial(nn.Module):
         return self.out(self.net(self.a(src), self.b(trg), tgt_mask=tgt_mask))
 
 
+class Parallel(nn.Module):
+    """Attention and feed-forward beside each other, computed sinusoids, a window, Conv1D's
+    matrices with q, k and v of each head together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(40, 24)
+        self.norms = nn.ModuleList(nn.LayerNorm(24, eps=1e-3) for _ in range(3))
+        shapes = {"qkv": (24, 72), "o": (24, 24), "up": (24, 40), "down": (40, 24)}
+        self.sets = nn.ModuleList(
+            nn.ParameterDict({k: nn.Parameter(0.3 * torch.randn(n)) for k, n in shapes.items()})
+            for _ in range(2)
+        )
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.size(1))
+        angles = places[:, None] * 1000.0 ** (-torch.arange(12) / 11)
+        x = self.words(ids) + torch.cat((angles.sin(), angles.cos()), -1)
+        far = places[:, None] - places
+        hidden = (far < 0) | (far >= 4)
+        for norm, own in zip(self.norms, self.sets):
+            h = norm(x)
+            q, k, v = (h @ own["qkv"]).unflatten(-1, (3, 3, 8)).permute(3, 0, 2, 1, 4)
+            scores = (q @ k.mT / math.sqrt(8)).masked_fill(hidden, float("-inf"))
+            y = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2) @ own["o"]
+            x = x + y + F.gelu(h @ own["up"], approximate="tanh") @ own["down"]
+        return self.norms[2](x) @ self.words.weight.T
+
+
 class Branching(Sums):
     def forward(self, ids: Tensor) -> Tensor:
         x = super().forward(ids)

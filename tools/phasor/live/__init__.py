@@ -34,12 +34,13 @@ def export(
 ) -> Exported:
     """Writes a live `torch.nn.Module` to a weight file, proved against the module's own outputs.
 
-    module: as it is; it is copied, and left as it was. example: what it is called with: ids (B, T),
-    vectors (B, T, E), a tuple of a source and a target, or a dict of named arguments. tokenizer: a
-    file, or a tokenizer of transformers or tokenizers; a list of two for two sides. type,
-    output_type: of the matrices, as `convert.py --type`. start, end, pad: ids. labels: a name for
-    each class. task: "values" for numbers in place of classes, "multi-label". save_description:
-    where the description that was found is written too.
+    module: as it is; it is copied, and left as it was. A model of transformers or of
+    sentence-transformers, or a pipeline, is read by its family, and needs no example. example: what
+    it is called with: ids (B, T), vectors (B, T, E), a tuple of a source and a target, or a dict of
+    named arguments. tokenizer: a file, or a tokenizer of transformers or tokenizers; a list of two
+    for two sides. type, output_type: of the matrices, as `convert.py --type`. start, end, pad: ids.
+    labels: a name for each class. task: "values" for numbers in place of classes, "multi-label".
+    save_description: where the description that was found is written too.
 
     Raises Error, with nothing written, where the module is not one that can be described, where an
     argument that no call says is missing, or where nothing agrees with the module to 1e-5.
@@ -55,6 +56,11 @@ def export(
             raise PhasorError(
                 "phasor.export needs PyTorch: pip install 'phasor-engine[torch]'"
             ) from error
+        from phasor.live import library
+
+        family = library.known(module, tokenizer)
+        if family is not None:
+            return library.exported(family, Path(output), what)
         if not isinstance(module, torch.nn.Module):
             raise PhasorError(
                 f"module: a {module.__class__.__name__}, expected a torch.nn.Module"

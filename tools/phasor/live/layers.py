@@ -242,7 +242,9 @@ class Layers(Names):
             return
         refs = {letter: self._ref(one.linear.weight, letter) for letter, one in thirds.items()}
         rows = {
-            letter: [refs[letter].rows[0] + r for head in dict.fromkeys(one.rows) for r in head]
+            letter: [
+                _first(refs[letter], one) + r for head in dict.fromkeys(one.rows) for r in head
+            ]
             for letter, one in thirds.items()
         }
         tensors = {ref.names for ref in refs.values()}
@@ -292,11 +294,12 @@ class Layers(Names):
         sizes = {letter: len(own) for letter, own in rows.items()}
         by_head = any(own != list(range(own[0], own[0] + len(own))) for own in rows.values())
         groups = found.kv_heads if by_head else 1
-        table = np.arange(ref.of).reshape(groups, -1)
+        count = linear.outputs if turned else ref.of
+        table = np.arange(count).reshape(groups, -1)
         at = 0
         for letter in order:
             size = sizes[letter] // groups
-            if sum(sizes.values()) != ref.of or table[:, at : at + size].ravel().tolist() != rows[
+            if sum(sizes.values()) != count or table[:, at : at + size].ravel().tolist() != rows[
                 letter
             ]:
                 raise PhasorError(
@@ -314,3 +317,8 @@ class Layers(Names):
             whole = self._name(bias)
             if bias_name(name) not in bias.names:
                 parts[f"{cross}qkv_bias"] = whole
+
+
+def _first(ref: Ref, third: Third) -> int:
+    """The row of its tensor that a product's first output is; its outputs may be columns."""
+    return 0 if ref.turned != third.linear.turned else ref.rows[0]

@@ -177,8 +177,9 @@ def _formulas(table: np.ndarray) -> list[tuple[str, str, float]]:
         for rates, span in (("paper", width), ("tensor2tensor", width - 2)):
             rate = math.asin(min(1.0, max(-1.0, float(table[1, column]))))
             base = rate ** (-span / 2) if rate > 0 else 10000.0
-            near = abs(base - 10000) < 1
-            out.append((kind, rates, 10000.0 if near else float(round(base, 3))))
+            whole = float(round(base))
+            out.append((kind, rates, whole if abs(base - whole) < 1e-5 * base else base))
+    out.sort(key=lambda one: one[2] != round(one[2]))  # both rates fit, with a base of their own
     return out
 
 
