@@ -286,8 +286,8 @@ void StepRun::put(const unsigned char* bytes, size_t n, unsigned char mark, uint
   to_.size += n;
 }
 
-// Makes origins of the changes from `begin` on, which at … end − 1 have become. further: the mark of
-// characters that count as one with the character before them.
+// Makes origins of the changes from `begin` on, which at … end − 1 have become. further: the mark
+// of characters that count as one with the character before them.
 void StepRun::place(size_t begin, size_t at, size_t end, unsigned char further) {
   size_t here = at;
   place_origins(to_.origins + begin, to_.text + begin, to_.size - begin, [&] {

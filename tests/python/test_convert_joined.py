@@ -428,6 +428,13 @@ def test_a_flag_that_a_decoder_alone_has_not(flags, tmp_path, capsys):
         ({"is_decoder": False}, "is_decoder: False is not supported"),
         ({"bos_token_id": None}, "decoder_start_token_id: is missing, and so is bos_token_id"),
         ({"something_new": 3}, "something_new: not known"),
+        *(
+            (
+                {"position_embedding_type": "relative_key", "add_cross_attention": crosses},
+                "position_embedding_type: 'relative_key' is not supported, expected 'absolute'",
+            )
+            for crosses in (True, False)
+        ),
         ({"architectures": ["BertModel"]}, "is_decoder: True is not supported"),
     ],
 )

@@ -76,8 +76,8 @@ def exported(found: Known, output: Path, asked: Asked) -> Exported:
         gap = gap_of(model, arrays, output)
         if not gap <= AGREES:
             raise PhasorError(
-                f"{name}: what its family computes gives something else, {gap:.3g} of a row's range;"
-                " nothing is written"
+                f"{name}: what its family computes gives something else, {gap:.3g} of a row's"
+                " range; nothing is written"
             )
         expected = folder / "outputs.npz"
         np.savez(expected, **arrays)  # type: ignore[arg-type]
