@@ -413,6 +413,7 @@ help:
 #: make fuzz            libFuzzer over every entry for MINUTES, side by side; BITS=32; SANITIZER=memory; TARGETS='chat state'
 #: make fuzz-python     hostile inputs for every reader of the converter, COUNT of each (tests/README.md)
 #: make config-fuzz     COUNT random configurations of every family against transformers 4 and 5; FIRST= FAMILIES= WRITE=1
+#: make pattern-fuzz    COUNT regular expressions composed at random against the engines of both dialects; SEED= TEXTS=
 #: make tokenizer-fuzz  COUNT tokenizers composed at random against the tokenizers package; SEED= TEXTS= SHOW= KEEP=
 #: make test-long       STEPS=10000000 steps with forks, cuts, stops and restores at random, against an oracle that keeps everything
 #: make test-threads    many sessions of one model, the pool and the mapping, under the thread sanitizer

@@ -6,18 +6,21 @@ byte-level BPE whose vocabulary has every part of every text.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import json
 import os
 import random
 import re
+import statistics
 import struct
 import time
 from typing import NamedTuple
 
 import pytest
 import regex_tables
+from sample import SHARE
 from test_tokenizer import Driver, driver  # noqa: F401
 from test_tokenizer_hf import build, compare, golden
 from tokenizer_table import texts
@@ -39,8 +42,10 @@ tiktoken = pytest.importorskip("tiktoken")
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
 from tokenizers import decoders as package_decoders  # noqa: E402
 
-GENERATED = 500
-TEXTS = regex_tables.texts(220)
+# `make pattern-fuzz` sets these three.
+GENERATED = int(os.environ.get("PATTERN_COUNT", max(60, 500 // SHARE)))
+FIRST = int(os.environ.get("PATTERN_SEED", 11))
+TEXTS = regex_tables.texts(int(os.environ.get("PATTERN_TEXTS", 220)))
 HOWS = list(itertools.product(table.BEHAVIORS, (False, True)))
 _SPELLED = dict(
     zip(
@@ -183,7 +188,8 @@ def test_published_patterns(driver, capsys):
 
 @pytest.mark.parametrize("fancy", [False, True])
 def test_patterns_at_random(driver, fancy, capsys):
-    rng, refused, count = random.Random(11 + fancy), {}, 0
+    rng, refused, count = random.Random(FIRST + fancy), collections.Counter(), 0
+    sizes: list[tuple[float, int, int]] = []  # seconds, states, bytes
     while count < GENERATED:
         pattern = regex_tables.at_random(rng, fancy)
         try:
@@ -196,15 +202,23 @@ def test_patterns_at_random(driver, fancy, capsys):
         except Exception:
             continue  # no pattern of this engine
         count += 1
+        began = time.perf_counter()
         try:
-            table.compiled(pattern, FANCY if fancy else ONIGURUMA)
+            found = table.compiled(pattern, FANCY if fancy else ONIGURUMA)
         except PatternError as error:
-            refused[re.sub(r"\d+", "N", str(error))] = refused.get(str(error), 0) + 1
+            refused[re.sub(r"\d+", "N", str(error))] += 1
             continue
+        size = len(found.rows) - 1, len(found.bytes(1))
+        sizes.append((time.perf_counter() - began, *size))
         differ(driver, pattern, fancy, hows(count, fancy))
     with capsys.disabled():
-        print(f"\n{count} patterns at random, {sum(refused.values())} refused: {refused}")
-    assert sum(refused.values()) < GENERATED // (2 if fancy else 8)
+        print(
+            f"\n{count} patterns at random on {len(TEXTS)} texts each: {len(sizes)} equal,"
+            f" {refused.total()} refused: {dict(refused)}"
+        )
+        for what, of in zip(("seconds", "states", "bytes"), zip(*sizes)):
+            print(f"{what}: median {statistics.median(of):.4g}, most {max(of):.4g}")
+    assert refused.total() < GENERATED // (2 if fancy else 8)
 
 
 @functools.lru_cache
