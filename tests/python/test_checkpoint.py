@@ -230,7 +230,7 @@ def test_faults_of_shards(arrays, tmp_path):
 
 
 def test_a_directory(arrays, tmp_path):
-    with pytest.raises(PhasorError, match="directory without model.safetensors"):
+    with pytest.raises(PhasorError, match="directory without weights"):
         open_checkpoint(tmp_path)
     torch_legacy.save(tmp_path / "pytorch_model.bin", arrays)
     assert same(open_checkpoint(tmp_path), arrays)

@@ -647,7 +647,8 @@ def test_other_directories(tmp_path, bert, capsys):
     assert "config.json: not a JSON object" in refused(bert.path, bert.output, capsys)
     write_json(bert.path / "config.json", CONFIG)
     (bert.path / "model.safetensors").unlink()
-    assert "directory without model.safetensors" in refused(bert.path, bert.output, capsys)
+    line = refused(bert.path, bert.output, capsys)
+    assert "directory without weights: expected model.safetensors" in line
 
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error_unless_it_is_not_wanted(bert, capsys):

@@ -22,8 +22,8 @@ def test_what_is_converted_is_equal(driver, phasor, tmp_path, seed):
     assert result.what in ("equal", "refused", "raised"), str(result)
 
 
-# Found wrong once: inserted text before a first word (91066), offsets of characters that a map makes
-# of one before Precompiled (the others).
+# Found wrong once: inserted text before a first word (91066), offsets of characters that a map
+# makes of one before Precompiled (the others).
 @pytest.mark.parametrize("seed", [61203, 61248, 91066])
 def test_what_was_wrong_once(driver, phasor, tmp_path, seed):
     result = tokenizer_fuzz.compare(driver, tmp_path, seed, draws.texts(seed, 30), phasor)

@@ -12,9 +12,11 @@ CTranslate2), translators (the same with more sentences, and one of 12 + 12 laye
 named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
 these and sentence-transformers; only when it is named), positions (what each position encoding
 costs; only when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's
-converter; only when it is named, with --checkpoints), matrix (f32 products beside OpenBLAS and
-oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
-beside its matrix products), start (to the first token), footprint (sizes, memory).
+converter; only when it is named, with --checkpoints), tokenizer (lines to ids and back beside the
+`tokenizers` package and SentencePiece; only when it is named, with --corpus), matrix (f32
+products beside OpenBLAS and oneDNN), limits (shares of what the machine and the kernels can do),
+step (a small model's step beside its matrix products), start (to the first token), footprint
+(sizes, memory).
 
 Each part writes its figures into --results, a JSON file for each machine and day, as soon as they
 are there, and the page is made of the newest of each part: what was measured stays when a run is
@@ -32,7 +34,17 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from bench import conversion, decoder, encoder, limits, page, positions, sums, translator
+from bench import (
+    conversion,
+    decoder,
+    encoder,
+    limits,
+    page,
+    positions,
+    sums,
+    tokenizer,
+    translator,
+)
 from bench.common import ROOT, Results
 from phasor.entry import front_door
 
@@ -44,8 +56,9 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **limits.ROWS,
     **positions.ROWS,
     **conversion.ROWS,
+    **tokenizer.ROWS,
 }
-WHEN_NAMED = ("conversion", "lengths", "positions", "translators")
+WHEN_NAMED = ("conversion", "lengths", "positions", "tokenizer", "translators")
 
 
 @front_door("bench")
@@ -81,6 +94,7 @@ def main() -> int:
     options.add_argument(
         "--checkpoints", type=Path, nargs="+", metavar="DIRECTORY", help="For the row conversion."
     )
+    options.add_argument("--corpus", type=Path, metavar="FILE", help="For the row tokenizer.")
     translator.arguments(options)
     args = options.parse_args()
     for row in args.rows:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Sequence, NamedTuple
 
 from phasor.files import read_json, write_text
 
@@ -107,6 +107,30 @@ def run_json(*words: object, **options: object) -> Answer:
     if done.returncode:
         sys.exit(f"{' '.join(line)}: {done.stderr.strip()[-600:]}")
     return json.loads(done.stdout)
+
+
+class Cost(NamedTuple):
+    seconds: float  # of the processor
+    peak: int  # bytes resident
+
+
+def cost(*words: object, given: Path | None = None) -> Cost:
+    """Of a command with one thread, and of what it starts. given: its standard input."""
+    one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    one_thread["TOKENIZERS_PARALLELISM"] = "false"
+    with open(given or os.devnull, "rb") as source:
+        process = subprocess.Popen(
+            list(map(str, words)),
+            stdin=source,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **one_thread, "PYTHONPATH": str(ROOT / "tools")},
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench: {' '.join(map(str, words))}: stopped with {process.returncode}")
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
 def convert(source: object, output: Path, kind: str | None, tokenizer: str | None = "none") -> None:

@@ -8,15 +8,13 @@ Ours makes its test vectors (--proof short) and replays them with the program.
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench.common import OURS, ROOT, Results
+from bench.common import OURS, ROOT, Cost, Results, cost
 
 _THEIRS = "CTranslate2"
 _IMPORTS = {
@@ -24,26 +22,6 @@ _IMPORTS = {
     _THEIRS: "import ctranslate2.converters.transformers, transformers, torch\n"
     "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM",
 }
-
-
-class Cost(NamedTuple):
-    seconds: float  # of the processor
-    peak: int  # bytes resident
-
-
-def _cost(*words: object) -> Cost:
-    one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    process = subprocess.Popen(
-        list(map(str, words)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **one_thread, "PYTHONPATH": str(ROOT / "tools")},
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"bench: {' '.join(map(str, words))}: stopped with {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
 def _commands(args: Any, source: Path, folder: Path) -> dict[str, tuple[object, ...]]:
@@ -61,7 +39,7 @@ def row_conversion(args: Any, results: Results) -> None:
     if not args.checkpoints:
         sys.exit("bench: conversion: name directories with --checkpoints DIRECTORY...")
     imports = {
-        name: statistics.median(_cost(sys.executable, "-c", code).seconds for _ in range(args.runs))
+        name: statistics.median(cost(sys.executable, "-c", code).seconds for _ in range(args.runs))
         for name, code in _IMPORTS.items()
     }
     for source in args.checkpoints:
@@ -69,14 +47,14 @@ def row_conversion(args: Any, results: Results) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(args.runs):
                 for name, words in _commands(args, source, Path(folder)).items():
-                    costs[name].append(_cost(*words))
+                    costs[name].append(cost(*words))
         for name, found in costs.items():
             where = {"type": "int8", "threads": 1, "at": source.name}
-            seconds = [cost.seconds for cost in found]
+            seconds = [one.seconds for one in found]
             results.add("CPU time", name, seconds, "s", **where)
             less = [one - imports[name] for one in seconds]
             results.add("CPU time without imports", name, less, "s", **where)
-            results.add("peak memory", name, [cost.peak / 1e6 for cost in found], "MB", **where)
+            results.add("peak memory", name, [one.peak / 1e6 for one in found], "MB", **where)
 
 
 ROWS = {"conversion": row_conversion}

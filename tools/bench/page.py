@@ -83,6 +83,12 @@ _TITLES = {
         "A Hugging Face directory to int8 with one thread, `--proof short`, beside CTranslate2's "
         "converter. What each figure means: `tools/bench/conversion.py`.",
     ),
+    "tokenizer": (
+        "Tokenizers",
+        "Vocabularies of 6,000 trained on the first half of a text, and the other half's lines to "
+        "ids and back, one at a time with one thread. What each figure means: "
+        "`tools/bench/tokenizer.py`.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "

@@ -167,7 +167,6 @@ const Command tokenize_command = command<TokenizeOptions, tokenize>(
     "tokens that the model adds. With --offsets, where each lies in the text.",
     "phasor tokenize model.phasor \"A cat sits on the mat.\"\n"
     "phasor tokenize model.phasor --print-ids < lines.txt\n"
-    "phasor tokenize model.phasor --decode --ids 5,6,7\n"
     "phasor tokenize model.phasor --export tokenizer.json");
 
 }  // namespace cli
