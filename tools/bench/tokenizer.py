@@ -88,7 +88,11 @@ def _unigram(text: Path, folder: Path) -> Path:
     tokenizer = SentencePieceUnigramTokenizer()
     special = ["<pad>", "</s>", "<unk>"]
     tokenizer.train(
-        [str(text)], vocab_size=_PIECES, show_progress=False, special_tokens=special, unk_token="<unk>"
+        [str(text)],
+        vocab_size=_PIECES,
+        show_progress=False,
+        special_tokens=special,
+        unk_token="<unk>",
     )
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder / "tokenizer.json"
