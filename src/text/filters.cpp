@@ -36,12 +36,13 @@ struct EndsRow {
 constexpr uint32_t kDigitBits = 5, kPassed = 7, kByteStates = 1u << (3 + 2 * kDigitBits);
 constexpr unsigned char kOpens[] = {'<', '0', 'x'};
 constexpr unsigned char kDigits[] = "0123456789ABCDEFabcdef+";  // what the package reads as digits
+constexpr uint32_t kDigitCount = sizeof kDigits - 1;
 
 uint32_t digit_at(uint32_t state, uint32_t i) {
-  return (state >> (3 + kDigitBits * i) & 31) % (sizeof kDigits - 1);
+  return (state >> (3 + kDigitBits * i) & 31) % kDigitCount;
 }
 uint32_t hex_value(uint32_t digit) {
-  return digit < 16 ? digit : digit < sizeof kDigits - 2 ? digit - 6 : 0;
+  return digit < 16 ? digit : digit < kDigitCount - 1 ? digit - 6 : 0;
 }
 
 // States of a filter.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
@@ -141,9 +142,8 @@ class _Trial:
         return float(np.nan_to_num(max(gaps), nan=np.inf))
 
     def _drafted(self, reading: _Reading) -> Draft:
-        out = Draft(
-            dict(self.draft.lines), self.draft.sides, dict(self.draft.names), [],
-            self.draft.ignore, self.draft.left,
+        out = replace(
+            self.draft, lines=dict(self.draft.lines), names=dict(self.draft.names), ordered=[]
         )
         for choice, n in zip(self.choices, reading):
             value = choice.readings[n]
