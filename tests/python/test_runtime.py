@@ -269,6 +269,75 @@ def test_ranks(tmp_path):
         assert [(one.corpus_id, shown(one.score), one.text) for one in found] == expected
 
 
+LABELS = ("thing", "O", "I-PER", "B-PER", "I-LOC", "B-ORG", "I-ORG", "other", "B-LOC")
+# With spaces that belong to no word, characters of several bytes, and words without an id.
+SPACED = [("  " if i % 3 else "ä☃ ") + one.replace(" ", " " * (1 + i % 2)) + " " * (i % 4)
+          for i, one in enumerate(WORDS)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory) -> phasor.Model:
+    path = tmp_path_factory.mktemp("tagger") / "m.phasor"
+    labels = "".join(one + D.RECORD_END for one in LABELS)
+    M.write_ranker(path, classes=len(LABELS), pooling=0, scores=D.SOFTMAX, labels=labels)
+    return phasor.load(path, threads=2)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory) -> phasor.Model:
+    path = tmp_path_factory.mktemp("reader") / "m.phasor"
+    M.write_spans(path)
+    return phasor.load(path)
+
+
+def test_entities(tagger):
+    said = objects("tag", tagger.info.path, lines=SPACED)
+    expected = [[tuple(entity.values()) for entity in one["entities"]] for one in said]
+    found = tagger.tag(SPACED)
+    shape = [[(*x[3:], x.word, x.entity_group, shown(x.score)) for x in one] for one in found]
+    assert shape == expected and {x[3] for one in shape for x in one} == {"LOC", "thing"}
+    assert any(a[3] == b[3] for one in shape for a, b in zip(one, one[1:]))  # B- begins a new one
+    assert tagger.tag(SPACED[3]) == found[3] and tagger.tag("") == []
+
+
+@pytest.mark.parametrize(
+    "named,flags",
+    [({}, []), ({"top_k": 2}, ["--top", 2]), ({"text_pair": WORDS[::-1]}, ["--pair"])],
+)
+def test_classes_of_tokens(tagger, named, flags):
+    lines = [f"{a}\t{b}" for a, b in zip(SPACED, WORDS[::-1])] if "text_pair" in named else SPACED
+    said = objects("classify", tagger.info.path, *flags, lines=lines)
+    expected = [
+        [(t["id"], t["piece"], [tuple(x.values()) for x in t["labels"]]) for t in one["tokens"]]
+        for one in said
+    ]
+    found = tagger.classify_tokens(SPACED, **named)
+    assert [
+        [(t.token, t.token_str, [(x.label, shown(x.score)) for x in t.labels]) for t in one]
+        for one in found
+    ] == expected
+    assert "text_pair" in named or tagger.classify_tokens(SPACED[7], **named) == found[7]
+
+
+@pytest.mark.parametrize(
+    "named,flags",
+    [
+        ({}, []),
+        ({"top_k": 9, "handle_impossible_answer": True}, ["--top", 9, "--null"]),
+        ({"top_k": 100, "max_answer_len": 2}, ["--top", 100, "--max-answer", 2]),
+    ],
+)
+def test_answers(reader, named, flags):
+    question = "word3  word5"
+    said = objects("answer", reader.info.path, *flags, question, lines=SPACED)
+    expected = [[tuple(answer.values()) for answer in one["answers"]] for one in said]
+    found = reader.answer(question, SPACED, **named)
+    shape = [[(*x[2:], x.answer, shown(x.score)) for x in one] for one in found]
+    assert shape == expected
+    assert ("null" in str(flags)) == any(x[1] == 0 for one in shape for x in one)
+    assert reader.answer(question, SPACED[3], **named) == found[3]
+
+
 def test_masks(tmp_path):
     path = tmp_path / "m.phasor"
     M.write_ranker(path, output=D.LOGITS, classes=0, pooling=0, scores=0)
@@ -435,7 +504,7 @@ def test_files_that_are_none(tmp_path):
         assert error.status == Status.BAD_FILE and isinstance(error, PhasorError)
 
 
-def test_wrong_arguments(translator, language, inference):
+def test_wrong_arguments(translator, language, inference, tagger, reader):
     session = language.session(context=16)
     for call, arguments, named, says in [
         (phasor.load, [TRANSLATOR], {"threads": 0}, "threads=0: expected 1 to 256"),
@@ -470,6 +539,25 @@ def test_wrong_arguments(translator, language, inference):
         ),
         (inference.rank, ["a", ["b"]], {}, "does not rank"),
         (inference.fill, ["a"], {}, "is no masked language model"),
+        (inference.tag, ["a"], {}, "labels no tokens: it is no classifier of them"),
+        (inference.classify_tokens, ["a"], {}, "labels no tokens"),
+        (
+            language.tag,
+            ["a"],
+            {},
+            "tag needs a model of kind encoder, this is a model of kind deco",
+        ),
+        (tagger.classify, ["a"], {}, "labels tokens, not texts. TRY: classify_tokens, or tag"),
+        (tagger.classify_tokens, [["word1", ""]], {"top_k": 0}, "top_k=0: expected"),
+        (tagger.classify_tokens, ["a"], {"text_pair": ["a", "b"]}, "2 texts, expected 1"),
+        (tagger.tag, ["word1 " * 3000], {}, "text 0 has 3002 tokens: expected 1 to"),
+        (tagger.tag, [5], {}, "expected a text, found int"),
+        (tagger.answer, ["a", "b"], {}, "answers no questions: it has no classes start and end"),
+        (reader.answer, ["a", ["b", ""]], {}, "text 1: no tokens, expected at least one"),
+        (reader.answer, ["a", "b"], {"top_k": 0}, "top_k=0: expected"),
+        (reader.answer, ["a", "b"], {"max_answer_len": 0}, "max_answer_len=0: expected"),
+        (reader.answer, [5, "b"], {}, "expected a text, found int"),
+        (reader.answer, ["a", 5], {}, "expected a text, found int"),
         (language.translate, ["a"], {}, "translate needs a model of kind encoder-decoder"),
         (language.stream, ["a"], {"temperature": -1}, "temperature=-1"),
         (language.stream, ["a"], {"temperature": 0, "seed": 1}, "no effect with temperature 0"),

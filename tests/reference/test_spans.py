@@ -1,5 +1,5 @@
 """`phasor answer`, `phasor tag` and multiple choice beside transformers: its pipelines with their
-offsets, and its classes."""
+offsets, and its classes; and the same answers from Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 import transformers
 from transformers.pipelines.question_answering import decode_spans
 
-from phasor import convert
+from phasor import convert, load
 from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
@@ -152,6 +152,11 @@ def rows(phasor, *words) -> list[dict]:
     return [json.loads(line) for line in done.stdout.decode().splitlines()]
 
 
+def shown(score: float) -> float:
+    """As the program's JSON has it, which rounds."""
+    return float(f"{score:.12g}")
+
+
 @pytest.fixture(scope="module", params=WITH_TEXTS)
 def reader(request, tmp_path_factory):
     return made(request.param, "ForQuestionAnswering", tmp_path_factory.mktemp("reader"))
@@ -189,6 +194,9 @@ def test_answers(reader, phasor, context):
         flags = ["--top", top, "--max-answer", longest]
         words = ["answer", reader[2], QUESTION, context, *map(str, flags)]
         (ours,) = rows(phasor, *words)
+        found = load(reader[2]).answer(QUESTION, context, top_k=top, max_answer_len=longest)
+        said = [(a["text"], shown(a["score"]), a["start"], a["end"]) for a in ours["answers"]]
+        assert [(a.answer, shown(a.score), a.start, a.end) for a in found] == said
         assert len(ours["answers"]) == len(theirs)
         for a, b in zip(ours["answers"], theirs, strict=True):
             assert abs(a["score"] - b["score"]) < TOLERANCE
@@ -232,6 +240,10 @@ def test_tags(tagger, phasor, context):
     )
     theirs = tag(context)
     (ours,) = rows(phasor, "tag", path, context)
+    said = [
+        (e["label"], shown(e["score"]), e["text"], e["start"], e["end"]) for e in ours["entities"]
+    ]
+    assert [(e[0], shown(e[1]), *e[2:]) for e in load(path).tag(context)] == said
     for a, b in zip(ours["entities"], theirs, strict=True):
         assert a["label"] == b["entity_group"] and abs(a["score"] - b["score"]) < TOLERANCE
         assert (a["start"], a["end"]) == (b["start"], b["end"])

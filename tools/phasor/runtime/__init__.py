@@ -7,12 +7,24 @@ with phasor.load("zh-en.phasor") as model:
 from phasor.runtime._interface import Status
 from phasor.runtime.library import Error
 from phasor.runtime.model import Model, load
-from phasor.runtime.results import Aligned, Filled, Label, Ranked, Score, TokenScore
+from phasor.runtime.results import (
+    Aligned,
+    Answer,
+    Entity,
+    Filled,
+    Label,
+    Ranked,
+    Score,
+    TokenLabels,
+    TokenScore,
+)
 from phasor.runtime.session import Session, Step
 from phasor.runtime.weights import Info
 
 __all__ = [
     "Aligned",
+    "Answer",
+    "Entity",
     "Error",
     "Filled",
     "Info",
@@ -23,6 +35,7 @@ __all__ = [
     "Session",
     "Status",
     "Step",
+    "TokenLabels",
     "TokenScore",
     "load",
 ]

@@ -17,7 +17,7 @@ from phasor.runtime.threads import Stop, interruptible, side_by_side
 
 R = TypeVar("R")
 _BATCH, _BATCH_TOKENS = 32, 256  # texts that are encoded together, tokens that share a product
-_ROWS = 16  # tokens that are labeled at once
+ROWS = 16  # tokens that are labeled at once
 _MOST_LABELS = 1024
 _PLACES = ("{query}", "{document}")  # of a template for two texts
 
@@ -82,8 +82,8 @@ class Encoders(Opened):
     def _rows(self, session: Session, sequence: int, first: int, count: int) -> np.ndarray:
         """(count, width) rows of logits from position `first` on."""
         parts = []
-        for begin in range(first, first + count, _ROWS):
-            rows = min(_ROWS, first + count - begin)
+        for begin in range(first, first + count, ROWS):
+            rows = min(ROWS, first + count - begin)
             session.run("phasor_encoder_output", sequence, begin, rows)
             parts.append(session.rows(rows).copy())
         return self._finite(np.concatenate(parts))
@@ -191,6 +191,15 @@ class Encoders(Opened):
         ids = self._all_ids([before + one for one in texts], self._side(None, c.SOURCE))
         return self._trimmed([Given(one) for one in ids])
 
+    def _inputs(self, texts: list[str], text_pair: str | Texts | None) -> list[Given]:
+        """The tokens of texts, or of each with the second text that it has."""
+        if text_pair is None:
+            return self._singles(texts)
+        seconds, before = texts_list(text_pair), self._prompt(None)
+        if len(seconds) != len(texts):
+            raise Error(f"text_pair: {len(seconds)} texts, expected {len(texts)}")
+        return self._pairs([(before + a, b) for a, b in zip(texts, seconds)])
+
     # ---- vectors
 
     def encode(
@@ -296,26 +305,19 @@ class Encoders(Opened):
         if weights.output.query_length:
             raise self._refused("is no classifier: its vectors are for rank")
         if not weights.output.pooling and weights.target is None:
-            raise self._refused("labels tokens, not texts")
+            raise self._refused("labels tokens, not texts. TRY: classify_tokens, or tag")
         given = texts_list(texts)
-        _positive("top_k", top_k)
-        before = self._prompt(None)
+        positive("top_k", top_k)
         if candidate_labels is not None:
             if text_pair is not None:
                 raise Error("text_pair and candidate_labels: expected one of them, not both")
-            labels = texts_list(candidate_labels)
+            before, labels = self._prompt(None), texts_list(candidate_labels)
             found = self._zero_shot(
                 [before + one for one in given], labels, hypothesis_template, multi_label
             )
             names = labels
         else:
-            if text_pair is None:
-                inputs = self._singles(given, before)
-            else:
-                seconds = texts_list(text_pair)
-                if len(seconds) != len(given):
-                    raise Error(f"text_pair: {len(seconds)} texts, expected {len(given)}")
-                inputs = self._pairs([(before + a, b) for a, b in zip(given, seconds)])
+            inputs = self._inputs(given, text_pair)
 
             def answer(session: Session, sequence: int, number: int) -> np.ndarray:
                 row = self._classes(session, sequence, inputs[number].ids)
@@ -373,7 +375,7 @@ class Encoders(Opened):
             raise self._refused("is no masked language model: it has no logits")
         if weights.source.mask == c.NONE:
             raise self._refused("has no mask token")
-        _positive("top_k", top_k)
+        positive("top_k", top_k)
         inputs = self._singles(texts_list(texts))
 
         def answer(session: Session, sequence: int, number: int) -> list[list[Filled]]:
@@ -407,7 +409,7 @@ class Encoders(Opened):
         """
         weights = self._needs("rank", c.ENCODER)
         output, given = weights.output, texts_list(texts)
-        _positive("top_k", top_k)
+        positive("top_k", top_k)
         text_bytes(query)
         if output.query_length:
             found = self._late(query, given)
@@ -455,7 +457,7 @@ class Encoders(Opened):
             masks = np.full(output.query_length - asked.size, weights.source.mask, np.uint32)
             asked = np.concatenate([asked, masks])
         wanted = self._answers(
-            [Given(asked, None, seen)], _ROWS, lambda session, i, _: vectors(session, i, asked)
+            [Given(asked, None, seen)], ROWS, lambda session, i, _: vectors(session, i, asked)
         )[0]
         inputs = [Given(one) for one in marked(texts, output.document_marker)]
 
@@ -467,9 +469,9 @@ class Encoders(Opened):
             products = np.stack([added(wanted * one) for one in kept])
             return float(added(products.max(axis=0)))
 
-        return self._answers(inputs, _ROWS, answer)
+        return self._answers(inputs, ROWS, answer)
 
 
-def _positive(name: str, value: int | None) -> None:
+def positive(name: str, value: int | None) -> None:
     if value is not None and (value < 1 or value != int(value)):
         raise Error(f"{name}={value}: expected a whole number of at least 1")

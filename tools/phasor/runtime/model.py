@@ -7,10 +7,10 @@ import os
 
 from phasor.runtime import _interface as c
 from phasor.runtime.conversations import Conversations
-from phasor.runtime.encoders import Encoders
 from phasor.runtime.library import Error, check, new
 from phasor.runtime.probabilities import Probabilities
 from phasor.runtime.session import Session
+from phasor.runtime.spans import Spans
 from phasor.runtime.threads import interruptible
 from phasor.runtime.weights import Weights
 
@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str], threads: int = 1, isa: str | None = None)
     return Model(Weights(path, isa), threads)
 
 
-class Model(Conversations, Probabilities, Encoders):
+class Model(Conversations, Probabilities, Spans):
     """An open weight file. Any number of threads can use one model: each has its own memory.
 
     `with` closes it. Sessions that are still open keep the file.

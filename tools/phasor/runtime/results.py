@@ -12,6 +12,33 @@ class Label(NamedTuple):
     score: float
 
 
+class TokenLabels(NamedTuple):
+    """A token and its classes."""
+
+    token: int  # its id
+    token_str: str  # its text as the tokenizer has it; bytes that are no text as <0x0A>
+    labels: tuple[Label, ...]  # best first
+
+
+class Entity(NamedTuple):
+    """Tokens of a text that follow each other and have the same label."""
+
+    entity_group: str  # the label, without B- or I-
+    score: float  # the mean of its tokens
+    word: str  # its text, text[start:end]
+    start: int
+    end: int
+
+
+class Answer(NamedTuple):
+    """A stretch of a text that answers a question."""
+
+    answer: str  # its text, context[start:end]; empty: no answer
+    score: float
+    start: int
+    end: int
+
+
 class Filled(NamedTuple):
     """A token for a mask."""
 
