@@ -196,6 +196,9 @@ def test_a_wordpiece_vocabulary_is_no_list_of_words(tmp_path, capsys):
     path.write_text(str(WORDS).replace("'", '"'))
     assert run(tmp_path, tensors(), TOML, "--tokenizer", path) == 1
     assert f"{path}: is a WordPiece vocabulary (pieces after ##)" in capsys.readouterr().err
+    pieces = tmp_path / "vocab.txt"
+    pieces.write_text("\n".join(WORDS))
+    assert run(tmp_path, tensors(), TOML, "--tokenizer", pieces) == 0
     path.write_text(path.read_text().replace("##s", "lives"))
     assert run(tmp_path, tensors(), TOML + "[source]\nunknown = 1\n", "--tokenizer", path) == 0
 

@@ -205,6 +205,115 @@ def test_a_refusal_is_a_line_and_writes_nothing(tmp_path, name):
     assert path.read_bytes() == b"before" and sorted(tmp_path.iterdir()) == [path]
 
 
+class Around(torch.nn.Module):
+    """What a person writes around a module."""
+
+    def __init__(self, kind, change) -> None:
+        super().__init__()
+        self.net, self.change = kind(), change
+
+    def forward(self, ids: torch.Tensor):
+        return self.change(self.net(ids))
+
+
+class Hidden(Tutorial):
+    def forward(self, src, trg, tgt_mask) -> torch.Tensor:
+        return self.net(self.a(src), self.b(trg), tgt_mask=tgt_mask)
+
+
+class Computed(Sums):
+    """The embedding is a product of two matrices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.nn.utils.parametrizations.weight_norm(self.o)
+        torch.nn.utils.parametrizations.orthogonal(self.q)
+
+
+def plain(module: torch.nn.Module) -> torch.nn.Module:
+    for part, name in ((module.o, "weight"), (module.q, "weight")):
+        torch.nn.utils.parametrize.remove_parametrizations(part, name)
+    return module
+
+
+# What a refusal says, the module that gets it, and that module after what the line says.
+TRIED = {
+    "TRY: a module that gives its logits": (
+        lambda: Around(Sums, lambda y: y.softmax(-1)), lambda m: m.net, NAMED
+    ),
+    "TRY: a module around it that gives the one": (
+        lambda: Around(Sums, lambda y: (y, y * 2)), lambda m: Around(lambda: m, lambda y: y[0]),
+        NAMED,
+    ),
+    "TRY: a module whose calls are the same": (
+        Branching, lambda m: setattr(m, "__class__", Sums) or m, NAMED
+    ),
+    "TRY: the module it was made of": (
+        lambda: torch.jit.trace(made(Sums), IDS), lambda m: made(Sums), NAMED
+    ),
+    "TRY: put the computed value in its place": (Computed, plain, NAMED),
+    "TRY: a module that ends in its output matrix": (
+        Hidden, lambda m: setattr(m, "__class__", Tutorial) or m, {"start": 1}
+    ),
+}
+
+
+@pytest.mark.parametrize("line", TRIED)
+def test_what_a_refusal_says_works(tmp_path, line):
+    kind, follow, said = TRIED[line]
+    module = made(kind)
+    example = (IDS.T, IDS.T[:7], CAUSAL) if "start" in said else IDS
+    with pytest.raises(phasor.Error, match=line):
+        phasor.export(module, tmp_path / "m.phasor", example=example, quiet=True, **said)
+    found = phasor.export(
+        follow(module), tmp_path / "m.phasor", example=example, quiet=True, **said
+    )
+    assert found.gap <= 1e-5
+
+
+def test_a_refusal_of_padding_says_what_to_give(tmp_path):
+    with pytest.raises(phasor.Error, match="say which id pads"):
+        phasor.export(
+            made(lambda: Sums(0)), tmp_path / "m.phasor", example=IDS + 1, quiet=True, **NAMED
+        )
+    found = phasor.export(
+        made(lambda: Sums(0)), tmp_path / "m.phasor", example=IDS + 1, quiet=True, pad=0, **NAMED
+    )
+    assert found.gap <= 1e-5
+
+
+class Masked(Sums):
+    """Rows of a batch that end sooner, by a mask that is given."""
+
+    def forward(self, ids: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids)
+        q, k, v = (f(x).unflatten(-1, (4, 6)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen[:, None, None])
+        x = self.one(x + self.o(y.transpose(1, 2).flatten(2)))
+        x = self.two(x + self.down(torch.nn.functional.gelu(self.up(x))))
+        return self.out(torch.tanh(self.dense(x[:, 0])))
+
+
+class Cut(Tutorial):
+    def forward(self, src, trg, tgt_mask, pad) -> torch.Tensor:
+        x, y = self.a(src), self.b(trg)
+        return self.out(self.net(x, y, tgt_mask=tgt_mask, src_key_padding_mask=pad))
+
+
+@pytest.mark.parametrize("kind", [Masked, Cut])
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_mask_of_some_rows_says_what_to_give(tmp_path, kind, row):
+    module, none = made(kind), torch.full((2, 9), kind is Masked)
+    cut = none.clone()
+    cut[row, 6:] = kind is Cut
+    before = (IDS,) if kind is Masked else (IDS.T, IDS.T[:7], CAUSAL)
+    words = {"quiet": True, **(NAMED if kind is Masked else {"start": 1})}
+    with pytest.raises(phasor.Error, match="give an example without padding"):
+        phasor.export(module, tmp_path / "m.phasor", example=(*before, cut), **words)
+    found = phasor.export(module, tmp_path / "m.phasor", example=(*before, none), **words)
+    assert found.gap <= 1e-5
+
+
 def test_a_description_that_differs_names_the_sub_layer(tmp_path, monkeypatch):
     """The reference with another eps: the error says where the two part, with both values."""
     from phasor.live import describe

@@ -132,8 +132,8 @@ CASES = {
 }
 
 
-def made(case: Case, folder: Path) -> None:
-    """The base and the adapter, as PEFT saves it."""
+def made(case: Case, folder: Path) -> peft.PeftModel:
+    """The base and the adapter, as PEFT saves it; the model that was saved."""
     torch.manual_seed(7)
     kind = getattr(transformers, case.kind)
     base = kind(kind.config_class(**case.config)).eval()
@@ -149,6 +149,7 @@ def made(case: Case, folder: Path) -> None:
             if p.requires_grad:
                 p.copy_(torch.randn_like(p) * 0.3)
     model.save_pretrained(folder / "adapter", **case.save)
+    return model
 
 
 def job(case: Case, folder: Path) -> dict[str, Any]:
@@ -233,8 +234,41 @@ REFUSED = {
 def test_what_is_refused(name, tmp_path):
     case, line = REFUSED[name]
     made(case, tmp_path)
-    with pytest.raises(PhasorError, match=line):
+    with pytest.raises(PhasorError, match=line) as caught:
         read_source(tmp_path / "base", [NONE], lora=tmp_path / "adapter")
+    if "leave" in str(caught.value):
+        left_out(case, tmp_path)
+    else:
+        both_saved(case, tmp_path)
+
+
+def left_out(case: Case, folder: Path) -> None:
+    """An adapter of other matrices is read; merged, the refused one is another model."""
+    base = getattr(transformers, case.kind).from_pretrained(folder / "base").eval()
+    ids = {"input_ids": torch.tensor([IDS])}
+    if case.config is T5:
+        ids["decoder_input_ids"] = torch.tensor([TARGET])
+    with torch.no_grad():
+        model = peft.PeftModel.from_pretrained(base, folder / "adapter").eval()
+        before = model(**ids).logits[0].numpy()
+        assert difference(model.merge_and_unload()(**ids).logits[0].numpy(), before) > 1e-2
+    others = {"target_modules": ["q" if case.config is T5 else "query"]}
+    made(Case(case.kind, case.config, others), folder / "other")
+    assert read_source(folder / "other/base", [NONE], lora=folder / "other/adapter")
+
+
+def both_saved(case: Case, folder: Path) -> None:
+    """With both matrices, and merged where it was trained."""
+    both = {**case.how, "modules_to_save": ["embed_tokens", "lm_head"]}
+    made(Case(case.kind, case.config, both, case.rows), folder / "both")
+    assert read_source(folder / "both/base", [NONE], lora=folder / "both/adapter")
+    model = made(case, folder / "trained").eval()
+    with torch.no_grad():
+        theirs = model(torch.tensor([IDS])).logits[0].numpy()
+    model.merge_and_unload().save_pretrained(folder / "merged")
+    merged, _ = read_source(folder / "merged", [NONE])
+    convert(merged, folder / "m.phasor", F32, {}, None, quiet=True)
+    assert difference(ours(PhasorFile(folder / "m.phasor")), theirs) < TOLERANCE
 
 
 def test_a_base_matrix_that_is_two(tmp_path):

@@ -89,9 +89,9 @@ def serving(model: Path, *words: object, key: str = KEY) -> Iterator[Running]:
     )
     try:
         line = process.stdout.readline()
-        url = re.match(r"(http://127\.0\.0\.1:\d+/v1) serves ", line)
+        url = re.match(r"(http://(?:127\.0\.0\.1|0\.0\.0\.0):\d+/v1) serves ", line)
         assert url, (line, process.stderr.read() if process.poll() is not None else "")
-        running = Running(process, url[1])
+        running = Running(process, url[1].replace("0.0.0.0", "127.0.0.1"))
         yield running
         running.plain.close()
     finally:
@@ -312,10 +312,12 @@ def test_the_queue_is_bounded_and_time_is(alone):
         server.idle()
 
 
-def test_a_translator_takes_its_prompt_as_the_source():
+def test_a_translator_takes_its_prompt_as_the_source(tmp_path):
     """Several prompts and several outputs of one request, in the order of their indices."""
     texts = ["我有一只猫。", "你叫什么名字？", "今天天气很好。"]
-    with serving(TRANSLATOR, "--sequences", 4) as server, phasor.load(TRANSLATOR) as model:
+    words = ("--sequences", 4, "--host", "0.0.0.0", "--key-file", tmp_path / "key")
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    with serving(TRANSLATOR, *words, key="") as server, phasor.load(TRANSLATOR) as model:
 
         async def both() -> Any:
             async with server.client() as client:
@@ -323,6 +325,7 @@ def test_a_translator_takes_its_prompt_as_the_source():
                 drawn = client.completions.create(**named, n=2, temperature=0.7, seed=5)
                 return await asyncio.gather(client.completions.create(**named), drawn)
 
+        refused(server.post("/embeddings", b'{"input": "a"}'), 400, "use /v1/completions")
         greedy, drawn = asyncio.run(both())
         said = model.translate(texts)
         want = [
@@ -391,6 +394,7 @@ def test_vectors_are_those_of_the_model(tmp_path):
                 )
 
         done = asyncio.run(ask())
+        refused(server.post("/completions", b'{"prompt": "a"}'), 400, "use /v1/embeddings")
         for body, says in (
             (b'{"input": []}', r"input=\[\]: expected"),
             (b'{"input": [1]}', "input=.*expected"),

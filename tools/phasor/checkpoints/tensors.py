@@ -192,7 +192,8 @@ class Checkpoint:
         also = f", which is {others} too" if others else ", which the output shares"
         return PhasorError(
             f"{self.path}: the adapter changes {changed} in one place{also}: not supported for this"
-            " class; merge the adapter in PEFT (merge_and_unload) and save the model"
+            " class, and merge_and_unload of PEFT makes another model of it, which changes both."
+            f" TRY: an adapter whose target_modules leave {changed} out"
         )
 
     def same(self, a: str | None, b: str | None) -> bool:

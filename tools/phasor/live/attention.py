@@ -98,7 +98,7 @@ class Finder:
         q, k, factor, biases = scored
         out, at = after
         v = self._of_values(out, 1 - at) if out.op == "einsum" else Operand(out.args[1])
-        seen = (node.value.abs() > 0).reshape(-1, *node.shape[-2:]).any(0)
+        seen = self._one((node.value.abs() > 0).reshape(-1, *node.shape[-2:]), node)
         bias = None
         for one, sign in biases:
             value = sign * one.value if one.value.dtype != torch.bool else one.value
@@ -173,12 +173,19 @@ class Finder:
         value = "".join(c for c in own if c in out and c not in other)
         return _labelled(node, at, own, place, value)
 
+    def _one(self, seen: Tensor, node: Node) -> Tensor:
+        """Who sees whom, where sequences differ in nothing but ids that pad. PhasorError where they
+        do by a mask that is given."""
+        if not self.trace.pads and bool((seen != seen[0]).any()):
+            raise _other_mask(node)
+        return seen.any(0)
+
     def _seen(self, mask: Tensor, node: Node) -> tuple[Tensor, Tensor | None]:
         square = mask.reshape(-1, *mask.shape[-2:])
         if mask.dtype == torch.bool:
-            return square.any(0), None
+            return self._one(square, node), None
         finite = torch.where(square > _HIDDEN, square, torch.zeros_like(square))
-        seen = (square > _HIDDEN).any(0)
+        seen = self._one(square > _HIDDEN, node)
         return seen, (finite if finite.abs().max() > 0 else None)
 
     # ---- what is the same for both
@@ -329,7 +336,11 @@ def _mask(seen: Tensor, out: Node) -> str:
             return f"causal window {window}"
         if bool((seen == ((j - i).abs() <= window // 2)).all()) and window % 2:
             return f"window {window}"
-    raise PhasorError(
-        f"{out.where}: the mask of attention is neither causal nor a window, nor empty: give an"
+    raise _other_mask(out)
+
+
+def _other_mask(node: Node) -> PhasorError:
+    return PhasorError(
+        f"{node.where}: the mask of attention is neither causal nor a window, nor empty: give an"
         " example without padding; other masks are not supported"
     )

@@ -25,8 +25,10 @@ class Given:
     data: list[tuple[int | str, Tensor]]  # by place or name
 
     def with_data(self, values: list[Tensor], dtype: torch.dtype) -> Given:
-        """The same with other data, floats in this type."""
+        """The same with other data, floats in this type. What has a row for each sequence, such as
+        a mask of padding, has the example's rows again for those of the data."""
         args, kwargs = list(self.args), dict(self.kwargs)
+        kept = _Rows([t for _, t in self.data], values)
         data = []
         for (key, _), value in zip(self.data, values):
             value = value.to(dtype) if value.is_floating_point() else value
@@ -35,14 +37,35 @@ class Given:
                 args[key] = value
             else:
                 kwargs[key] = value
-        for key, one in enumerate(args):
-            if isinstance(one, Tensor) and one.is_floating_point():
-                args[key] = one.to(dtype)
-        kwargs = {
-            key: one.to(dtype) if isinstance(one, Tensor) and one.is_floating_point() else one
-            for key, one in kwargs.items()
-        }
+        given = {key for key, _ in data}
+
+        def other(key: int | str, one: Any) -> Any:
+            if not isinstance(one, Tensor):
+                return one
+            one = one if key in given else kept.of(one)
+            return one.to(dtype) if one.is_floating_point() else one
+
+        args = [other(key, one) for key, one in enumerate(args)]
+        kwargs = {key: other(key, one) for key, one in kwargs.items()}
         return Given(tuple(args), kwargs, data)
+
+
+class _Rows:
+    """How many sequences the example has, and the data in its place. Where a length is that many
+    too, no tensor says which it is of: it stays."""
+
+    def __init__(self, old: list[Tensor], new: list[Tensor]) -> None:
+        axes = [i for i in (0, 1) if old[0].shape[i] != new[0].shape[i]]
+        axis = axes[0] if len(axes) == 1 else None
+        lengths = {t.shape[1 - axis] for t in old} if axis is not None else set()
+        self.old = self.new = 0
+        if axis is not None and old[0].shape[axis] not in lengths:
+            self.old, self.new = old[0].shape[axis], new[0].shape[axis]
+
+    def of(self, one: Tensor) -> Tensor:
+        if not self.old or one.dim() < 2 or one.shape[0] != self.old:
+            return one
+        return one[torch.arange(self.new) % self.old]
 
 
 def given(example: Any) -> Given:

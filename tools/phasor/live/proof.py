@@ -17,7 +17,7 @@ from phasor.drafts.draft import Draft
 from phasor.errors import PhasorError
 from phasor.families.model import Model
 from phasor.format.meta import as_stored
-from phasor.live.inputs import Given, Twin, call, drawn, output_of
+from phasor.live.inputs import Given, Twin, call, drawn, line_of, output_of
 from phasor.live.stream import Read
 from phasor.live.trace import Node
 from phasor.reference.forward import Reference
@@ -78,7 +78,15 @@ class Proof:
         rows = [t[:_EXAMPLES] for t in rows]
         more = drawn(rows, self.layout.sizes, _DRAWN, seed, self.avoided)
         joined = [torch.cat(pair) for pair in zip(rows, more)]
-        out = [self._batch(joined)]
+        try:
+            out = [self._batch(joined)]
+        except PhasorError:
+            raise
+        except Exception as error:
+            raise PhasorError(
+                f"the module fails on {len(joined[0])} sequences, the example's and drawn ones:"
+                f" {line_of(error)}"
+            ) from error
         others = len(self.what.args) + len(self.what.kwargs) > len(self.what.data)
         for divisor in () if others else (2, 3):
             short = [t[:, : max(_FEWEST, t.shape[1] // divisor)] for t in rows]
