@@ -163,8 +163,7 @@ int main(int argc, char** argv) {
   options.logits = only_the_grammar;
   options.text = write;
   options.user = &grammar;
-  const auto made = session->generate({ids.data(), *count}, out.data(),
-                                      static_cast<uint32_t>(out.size()), options);
+  const auto made = session->generate({ids.data(), *count}, out, options);
   if (!made) return fail(made.error().text);
   std::printf("\n");
   return made->finish == PHASOR_FINISH_END ? 0 : fail("the list did not end");

@@ -75,6 +75,135 @@ def test_a_function_keeps_the_release_in_which_it_came():
     assert [row[0] for row in abi.merged(RECORD, new)["functions"].values()] == ["0.2", "0.3"]
 
 
+# ---- the layer for C++
+
+LAYER = re.sub(r"//[^\n]*", "", (ROOT / "include/phasor.hpp").read_text(encoding="utf-8"))
+# The functions of the C interface that C++ has otherwise: none.
+OTHERWISE: dict[str, str] = {}
+CALLED = (ROOT / "tests/cpp/test_cpp_header.cpp").read_text(encoding="utf-8")
+
+
+def test_the_layer_for_cpp_has_every_function_and_struct():
+    names = abi.names_of(HEADER)
+    wanted = {*names.functions, *names.experimental} - set(OTHERWISE)
+    assert len(wanted) > 60
+    assert {name for name in wanted if not re.search(rf"\b{name}\(", LAYER)} == set()
+    macros = set(re.findall(r"#define (PHASOR_\w+_INIT) ", HEADER))
+    assert len(macros) > 20
+    # What C++ has to call is in the layer too: a struct that Phasor fills itself has no macro.
+    assert {name for name in macros if not re.search(rf"\b{name}\b", LAYER)} == set()
+
+
+def test_every_function_of_the_layer_is_called_by_a_test():
+    """The tests of tests/cpp/test_cpp_header.cpp are an example of each."""
+    found = re.findall(
+        r"^  (?:static |inline )?[\w:<>* ]+?[ *](\w+)\([^;]*?\)(?: const)? \{", LAYER, re.M
+    )
+    found += re.findall(r"^inline [\w:<>* ]+?[ *](\w+)\(", LAYER, re.M)
+    plain = {name for name in found if re.fullmatch("[a-z][a-z_]*[a-z]", name)}
+    methods = plain - {
+        "what",
+        "begin",
+        "end",
+        "data",
+        "size",
+        "handle",
+        "done",
+        "result",
+        "error",
+        "bool",
+    }
+    assert len(methods) > 60
+    missing = {name for name in methods if not re.search(rf"(?:\.|->|::){name}\(", CALLED)}
+    assert missing == set()
+
+
+GUIDE = (ROOT / "docs/guide/c-and-cpp.md").read_text(encoding="utf-8")
+BEGIN = """
+#include <phasor.%s>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "file.h"
+
+int main(void) {
+"""
+FILE = """
+static void* aligned(size_t bytes) {
+  char* p = (char*)malloc(bytes + PHASOR_ALIGN);
+  return p + PHASOR_ALIGN - (uintptr_t)p % PHASOR_ALIGN;
+}
+static size_t file_bytes;
+static void* read_file(void) {
+  FILE* f = fopen("MODEL", "rb");
+  fseek(f, 0, SEEK_END);
+  file_bytes = (size_t)ftell(f);
+  rewind(f);
+  void* out = aligned(file_bytes);
+  return fread(out, 1, file_bytes, f) == file_bytes ? (fclose(f), out) : NULL;
+}
+static void report(const char* text) { puts(text); }
+"""
+
+
+@pytest.mark.parametrize(
+    "language, flags",
+    [
+        ("c", ["cc", "-xc", "-std=c99"]),
+        ("cpp", ["c++", "-xc++", "-std=c++17"]),
+    ],
+)
+def test_the_blocks_of_the_guide_are_one_program(tmp_path, language, flags):
+    """All of a language, one after the other, behind variables that a reader has too."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S)
+    assert len(blocks) >= 3
+    model = str(ROOT / "tests/golden/models/tiny-d2l-f32.phasor")
+    (tmp_path / "file.h").write_text(FILE.replace("MODEL", model), encoding="utf-8")
+    given = BEGIN % {"c": "h", "cpp": "hpp"}[language]
+    given += "  void* file = read_file();\n"
+    source = given + "".join(blocks) + '  puts("done");\n  return 0;\n}\n'
+    (tmp_path / "guide.c").write_text(source, encoding="utf-8")
+    strict = ["-Wall", "-Wextra", "-Wno-unused-function", "-Werror", f"-I{ROOT}/include"]
+    program = tmp_path / "guide"
+    library = ["-xnone", ROOT / "build/libphasor.a"]
+    run(*flags, *strict, tmp_path / "guide.c", *library, "-o", program)
+    expected = run(ROOT / "build/phasor", "run", model, "source7", "-n", 1, "--quiet").strip()
+    assert expected and run(program).splitlines() == [expected, "done"]
+
+
+def test_the_commands_of_the_guide(tmp_path):
+    """Those that build are what built the tree; test_cmake.py runs those of CMake."""
+    commands = "\n".join(re.findall(r"^```sh\n(.*?)^```", GUIDE, re.M | re.S))
+    commands, cmake = re.sub(r"^(?:cmake .*|build/cmake/.*)\n", "", commands, flags=re.M), commands
+    assert "cmake -B build/cmake -S examples/cmake && cmake --build build/cmake" in cmake
+    shutil.copy(ROOT / "examples/c/translate.c", tmp_path / "yours.c")
+    for old, new in {
+        "make  ": "make -o build/flags ",
+        "make install": "make -o build/flags install",
+        "/opt/phasor": f"{tmp_path}/installed",
+        "cc -std=c99 yours.c": f"cc -std=c99 {tmp_path}/yours.c -o {tmp_path}/yours",
+        "build/translate": f"{tmp_path}/translate",
+    }.items():
+        assert old in commands
+        commands = commands.replace(old, new)
+    said = run("bash", "-ec", commands)
+    assert "I have a cat." in said
+    model = ROOT / "models/zh-en.phasor"
+    assert run(tmp_path / "yours", model, "我有一只猫。") == "I have a cat.\n"
+
+
+@pytest.mark.parametrize("more", [[], ["-fno-exceptions", "-fno-rtti"]])
+def test_the_example_for_cpp(tmp_path, more):
+    program, library = tmp_path / "translate", ROOT / "build/libphasor.a"
+    strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", *more]
+    run("c++", *strict, ROOT / "examples/cpp/translate.cpp", library, "-o", program)
+    model = ROOT / "tests/golden/models/tiny-d2l-f32.phasor"
+    expected = run(ROOT / "build/c-translate", model, "source7 source11")
+    assert run(program, model, "source7 source11") == expected != "\n"
+    assert "cannot be read" in run(program, ROOT / "absent", "a", good=False)
+    assert "not a .phasor file" in run(program, ROOT / "README.md", "a", good=False)
+
+
 def run(*command, good: bool = True, **environment: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     made = subprocess.run(

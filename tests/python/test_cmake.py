@@ -127,9 +127,7 @@ def test_the_same_files_with_the_same_flags(options, arguments, tmp_path):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64's levels")
 def test_a_part_of_the_levels(tmp_path):
     configure(tmp_path / "b", "-DPHASOR_LEVELS=scalar avx2", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
-    assert of_cmake(tmp_path / "b") == of_make(
-        "all", f"OUT={tmp_path}/make", "LEVELS=scalar avx2"
-    )
+    assert of_cmake(tmp_path / "b") == of_make("all", f"OUT={tmp_path}/make", "LEVELS=scalar avx2")
     said = configure(tmp_path / "c", "-DPHASOR_LEVELS=scalar avxvnni", good=False)
     assert "avxvnni needs avx2" in said
     said = configure(tmp_path / "d", "-DPHASOR_LEVELS=scalar neon", good=False)
@@ -254,54 +252,6 @@ WAYS = {
 
 
 INSTALLED = ("find_package", "shared", "pkg_config")
-# A C++ program of one's own, with phasor.hpp.
-OWN = r"""#include <phasor.hpp>
-
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <new>
-#include <string>
-
-struct Block {
-  explicit Block(size_t n)
-      : size(n), data(::operator new(n, std::align_val_t(PHASOR_ALIGN))) {}
-  ~Block() { ::operator delete(data, std::align_val_t(PHASOR_ALIGN)); }
-  operator phasor::Bytes() const { return {data, size}; }
-  size_t size;
-  void* data;
-};
-
-int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  std::ifstream in(argv[1], std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  const Block whole(bytes.size());
-  bytes.copy(static_cast<char*>(whole.data), bytes.size());
-  const phasor::File file{whole.data, whole.size};
-  const Block memory(*phasor::Model::size(file));
-  const auto model = phasor::Model::open(memory, file);
-  if (!model) return std::puts(model.error().text), 1;
-  const phasor::Limits limits = model->limits(64, 64);
-  const Block arena(*model->session_size(limits));
-  auto session = phasor::Session::open(arena, *model, limits);
-  if (!session) return std::puts(session.error().text), 1;
-  uint32_t ids[64], out[64];
-  const auto count = session->to_ids(PHASOR_SOURCE, std::string(argv[2]), ids, 64);
-  if (!count || !session->encode({ids, *count})) return 1;
-  const auto made = session->generate({}, out, 64);
-  if (!made) return std::puts(made.error().text), 1;
-  phasor_text state = PHASOR_TEXT_INIT;
-  for (uint32_t i = 0; i < made->count; ++i) {
-    char text[256];
-    size_t size = 0;
-    if (phasor_id_to_text(model->handle(), PHASOR_TARGET, &state, out[i], text, sizeof text, &size))
-      return 1;
-    std::fwrite(text, 1, size, stdout);
-  }
-  return std::puts("") < 0;
-}
-"""
 
 
 def consumer(folder: Path, way: str) -> Path:
@@ -317,11 +267,10 @@ target_link_libraries(translate ${{LIB}})
 """
     if way in INSTALLED:
         text += f"""enable_language(CXX)
-add_executable(own own.cpp)
+add_executable(own {ROOT}/examples/cpp/translate.cpp)
 target_compile_features(own PRIVATE cxx_std_17)
 target_link_libraries(own ${{LIB}})
 """
-        (folder / "own.cpp").write_text(OWN, encoding="utf-8")
     (folder / "CMakeLists.txt").write_text(text, encoding="utf-8")
     return folder
 
