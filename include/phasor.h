@@ -688,7 +688,8 @@ enum {
   PHASOR_POOL_MODEL = 0, /* as the file says */
   PHASOR_POOL_MEAN = 1,
   PHASOR_POOL_FIRST = 2,
-  PHASOR_POOL_LAST = 3
+  PHASOR_POOL_LAST = 3,
+  PHASOR_POOL_MAX = 4
 };
 enum { PHASOR_SCORES_SOFTMAX = 0, PHASOR_SCORES_SIGMOID = 1, PHASOR_SCORES_PLAIN = 2 };
 
@@ -743,7 +744,8 @@ phasor_status phasor_prompt(const phasor_model* model, uint32_t index, const cha
 enum { PHASOR_NORMALIZE_MODEL = 0, PHASOR_NORMALIZE_YES = 1, PHASOR_NORMALIZE_NO = 2 };
 
 /* Computes one vector for an encoded sequence: pools its hidden states and applies the dense layer
- * of models with pooled output. The mean adds positions in order, then multiplies by 1/n.
+ * of models with pooled output. The mean adds positions in order, then multiplies by 1/n. The
+ * maximum is that of each value over the positions.
  *
  *   pooling   PHASOR_POOL_…
  *   normalize PHASOR_NORMALIZE_…; divides by the length of the `dim` values

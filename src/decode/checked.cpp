@@ -195,12 +195,12 @@ phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
   const phasor_status status = check_encoded(*s, sequence, error);
   if (status != PHASOR_OK) return status;
   const Descriptor& d = s->model->descriptor;
-  if (pooling > PHASOR_POOL_LAST || normalize > PHASOR_NORMALIZE_NO)
-    return bad_input(error, {PHASOR_POOL_LAST, pooling}, "pooling ", pooling, ", normalize ",
+  if (pooling > PHASOR_POOL_MAX || normalize > PHASOR_NORMALIZE_NO)
+    return bad_input(error, {PHASOR_POOL_MAX, pooling}, "pooling ", pooling, ", normalize ",
                      normalize);
   const uint32_t how = pooling == PHASOR_POOL_MODEL ? d.output.pooling : pooling;
   if (how == kPoolNone)
-    return bad_input(error, "this model says nothing of pooling: choose mean, first or last");
+    return bad_input(error, "this model says nothing of pooling: choose mean, first, last or max");
   const uint32_t width =
       d.output.output == kOutputPooled ? output_width(d) : d.stacks[kEncoder].width;
   if (dim == 0 || dim > width)

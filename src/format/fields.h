@@ -43,7 +43,13 @@ enum Output : uint32_t {
   kOutputClasses = 4
 };
 enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
-enum Pooling : uint32_t { kPoolNone = 0, kPoolMean = 1, kPoolFirst = 2, kPoolLast = 3 };
+enum Pooling : uint32_t {
+  kPoolNone = 0,
+  kPoolMean = 1,
+  kPoolFirst = 2,
+  kPoolLast = 3,
+  kPoolMax = 4
+};
 
 enum Scope : uint32_t {
   kScopeModel = 0,

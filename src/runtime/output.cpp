@@ -198,6 +198,11 @@ void pool(const Pass& pass, float* y, const Rows<const float>& hidden, uint32_t 
   if (pooling != kPoolMean) {
     const uint32_t r = pooling == kPoolLast ? rows - 1 : 0;
     memcpy(y, hidden.row(r, width), width * sizeof(float));
+    for (uint32_t next = 1; pooling == kPoolMax && next < rows; ++next) {
+      const float* x = hidden.row(next, width);
+      for (uint32_t i = 0; i < width; ++i)
+        if (x[i] > y[i] || x[i] != x[i]) y[i] = x[i];  // one that is not a number stays
+    }
     return;
   }
   memset(y, 0, width * sizeof(float));

@@ -167,7 +167,7 @@ TEST_CASE("promise 1: encoding, output rows and vectors allocate nothing") {
   }
 }
 
-TEST_CASE("vectors: mean, first and last position, length one, and their first values") {
+TEST_CASE("vectors: mean, first and last position, maximum, length one, and their first values") {
   const Block file = golden_file("tiny-relative-key-f32");
   const phasor_limits limits = batch_limits(file, 6);
   const Engine e(file, nullptr, &limits);
@@ -179,12 +179,14 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
   uint32_t rows = 0, stride = 0;
   const float* h = phasor_hidden(e.session, 3, &rows, &stride);
   REQUIRE(rows == 17);
-  std::vector<float> mean(width), first(width), last(width), part(7);
+  std::vector<float> mean(width), first(width), last(width), most(width), part(7);
   REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(), width,
                            &error) == PHASOR_OK);
   REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALIZE_MODEL, first.data(),
                            width, &error) == PHASOR_OK);
   REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_LAST, PHASOR_NORMALIZE_YES, last.data(), width,
+                           &error) == PHASOR_OK);
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MAX, PHASOR_NORMALIZE_NO, most.data(), width,
                            &error) == PHASOR_OK);
   REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALIZE_YES, part.data(), 7,
                            &error) == PHASOR_OK);
@@ -194,7 +196,12 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
   for (uint32_t d = 0; d < 7; ++d) part_length += double(h[d]) * double(h[d]);
   for (uint32_t d = 0; d < width; ++d) {
     double sum = 0;
-    for (uint32_t r = 0; r < 17; ++r) sum += double(h[r * stride + d]);
+    float greatest = h[d];
+    for (uint32_t r = 0; r < 17; ++r) {
+      sum += double(h[r * stride + d]);
+      greatest = std::max(greatest, h[r * stride + d]);
+    }
+    CHECK(std::memcmp(&most[d], &greatest, 4) == 0);
     CHECK(std::fabs(double(mean[d]) - sum / 17) < 1e-6);
     CHECK(std::memcmp(&first[d], &h[d], 4) == 0);
     CHECK(std::fabs(double(last[d]) - double(h[16 * stride + d]) / std::sqrt(last_length)) < 1e-6);
@@ -203,6 +210,8 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
   CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_NO, mean.data(), width,
                          &error) == PHASOR_BAD_INPUT);
   CHECK(std::strstr(error.text, "says nothing of pooling") != nullptr);
+  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MAX + 1, PHASOR_NORMALIZE_NO, mean.data(), width,
+                         &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(),
                          width + 1, &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_embedding(e.session, 2, PHASOR_POOL_MEAN, PHASOR_NORMALIZE_NO, mean.data(), width,

@@ -106,6 +106,13 @@ def late(expansion: int) -> Callable[[], dict]:
     return make
 
 
+def greatest() -> dict:
+    """The greatest of each value over the positions, of length 1."""
+    d = last_token()
+    d["output"] = {"output": D.POOLED, "pooling": D.MAX, "normalize": 1}
+    return d
+
+
 def squared_head() -> dict:
     d = last_token()
     d["output"]["head_activation"] = D.RELU2
@@ -378,6 +385,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
         out[f"v{VERSION}-hunyuan-{L.TYPES[kind]}"] = hunyuan, kind, {}
         out[f"v{VERSION}-separate-{L.TYPES[kind]}"] = separate, kind, {}
+        out[f"v{VERSION}-greatest-{L.TYPES[kind]}"] = greatest, kind, {}
     out[f"v{VERSION}-squared-head-{L.TYPES[L.F32]}"] = squared_head, L.F32, {}
     out[f"v{VERSION}-apertus-{L.TYPES[L.Q8]}"] = apertus, L.Q8, {}
     for name, make in {"late": late(1), "late-seen": late(2)}.items():

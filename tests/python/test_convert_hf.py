@@ -294,9 +294,12 @@ def sentence(bert, **pooling):
     }
 
 
-@pytest.mark.parametrize("mode,code", [("cls_token", 2), ("mean_tokens", 1), ("lasttoken", 3)])
+@pytest.mark.parametrize(
+    "mode,code",
+    [("cls_token", 2), ("mean_tokens", 1), ("lasttoken", 3), ("max_tokens", 4)],
+)
 def test_a_sentence_encoder(bert, mode, code):
-    sentence(bert, pooling_mode_max_tokens=False, **{f"pooling_mode_{mode}": True})
+    sentence(bert, pooling_mode_weightedmean_tokens=False, **{f"pooling_mode_{mode}": True})
     d = bert.descriptor()
     assert (
         d["output"]["output"] == D.POOLED
@@ -573,8 +576,8 @@ def test_labels_that_are_not_numbered(bert, capsys):
     [
         (
             "1_Pooling/config.json",
-            {"pooling_mode_max_tokens": True},
-            "pooling_mode_max_tokens is not supported",
+            {"pooling_mode_weightedmean_tokens": True},
+            "pooling_mode_weightedmean_tokens is not supported",
         ),
         (
             "1_Pooling/config.json",

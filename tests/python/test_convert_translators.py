@@ -18,6 +18,7 @@ from phasor import convert
 from phasor.errors import Problems
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.families.stack import STACKS
+from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
@@ -32,7 +33,8 @@ from texts import write_json
 def converted(folder: Path, *flags: str) -> Path:
     return convert_to(folder, folder.with_suffix(".phasor"), *flags)
 
-APART = ("t5gemma",)  # whose sides have embeddings of their own
+
+APART = ("t5gemma", "fsmt")  # whose sides have embeddings of their own
 
 
 @pytest.mark.parametrize("kind", [kind for f in FAMILIES for kind in f.types])
@@ -165,6 +167,34 @@ def test_positions_of_m2m100_begin_behind_the_padding(pad, tmp_path):
     rates = 10000.0 ** (-np.arange(half) / (half - 1))
     angles = (np.arange(len(table))[:, None] + pad + 1) * rates
     assert np.allclose(table, np.hstack([np.sin(angles), np.cos(angles)]), atol=2e-6)
+
+
+def test_fsmts_output_is_its_embedding_before_transformers_5(tmp_path):
+    """From then on it is what the file has."""
+    own = np.full((T.ROWS - 3, T.WIDTH), 0.25, "<f4")
+    name = "model.decoder.output_projection.weight"
+    folder = T.write(tmp_path / "m", "fsmt", transformers_version="5.2.0")
+    save_file({**T.tensors("fsmt"), name: own}, folder / "model.safetensors")
+    file = PhasorFile(converted(folder))
+    assert file.descriptor["output"]["tied"] == D.TIED_OWN
+    assert (file.weights(R.OUTPUT << 24 | R.OUTPUT_WEIGHT) == 0.25).all()
+    alike = {**T.tensors("fsmt"), name: T.tensors("fsmt")["model.decoder.embed_tokens.weight"]}
+    save_file(alike, folder / "model.safetensors")
+    assert PhasorFile(converted(folder)).descriptor["output"]["tied"] == D.TIED_TARGET
+    T.write(tmp_path / "m", "fsmt")
+    save_file({**T.tensors("fsmt"), name: own}, folder / "model.safetensors")
+    with pytest.raises(PhasorError, match=f"{name} differs from model.decoder.embed_tokens.weight"):
+        read_source(folder)
+
+
+def test_fsmts_tokenizer_is_refused_with_what_to_do(tmp_path, capsys):
+    words = {f"vocab-{side}.json": b'{"a": 0}' for side in ("src", "tgt")}
+    files = {**words, "merges.txt": b"#version: 0.2\n", "tokenizer_config.json": b"{}"}
+    folder = T.write(tmp_path / "m", "fsmt", files)
+    line = refused(folder, tmp_path / "o", capsys)
+    assert "FSMTTokenizer" in line and "--tokenizer none" in line
+    file = PhasorFile(converted(folder, "--tokenizer", "none"))
+    assert not file.descriptor["source"].get("tokenizer")
 
 
 def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object) -> Path:

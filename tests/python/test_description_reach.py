@@ -200,7 +200,7 @@ def output_cases() -> list[Case]:
     lines = 'norm = "rms"\noutput = "logits"\noutput_scale = 0.5\noutput_cap = 30.0'
     out.append(Case("encoder", lines, NO_NORM_BIASES | bare, names=heads))
     out.append(Case("encoder", 'output = "source-embedding"'))
-    for pooling in ("mean", "first", "last"):
+    for pooling in ("mean", "first", "last", "max"):
         out.append(Case("encoder", f'pooling = "{pooling}"\nnormalize = true'))
     classes = {"fc.weight": (3, WIDTH), "fc.bias": (3,)}
     for scores in ("softmax", "sigmoid", "plain"):

@@ -14,11 +14,12 @@ test_families_versions.py, test_families_translators.py and test_translator_rule
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 import torch
@@ -27,8 +28,12 @@ from generated import generated, recommended
 
 from places import run_newer
 
-# Weights that the older version does not have: drawn, as those of a model that is trained on.
-NOT_IN_THE_OLDER = ("decoder.bias",)
+# Weights that the older version does not save, and those that they are there. The bias is drawn, as
+# that of a model that is trained on, where nothing is generated.
+NOT_IN_THE_OLDER = {
+    ".decoder.bias": ".bias",
+    ".decoder.embed_tokens.weight": ".decoder.output_projection.weight",
+}
 
 
 def save_newer(out: Path, jobs: list[dict]) -> None:
@@ -36,6 +41,20 @@ def save_newer(out: Path, jobs: list[dict]) -> None:
     (out / "jobs.json").write_text(json.dumps(jobs))
     said = run_newer(__file__, out / "jobs.json")
     assert said.strip().startswith("5."), said
+
+
+@contextlib.contextmanager
+def float32_is_double() -> Iterator[None]:
+    """For the code that says torch.float32 or .float() in a double model."""
+    saved = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = lambda self, *_, **__: self.double()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = saved
+        torch.set_default_dtype(saved[0])
 
 
 def draw(model: torch.nn.Module) -> None:
@@ -80,12 +99,15 @@ def make(case: dict[str, Any]) -> torch.nn.Module:
         case["weights"], dtype=torch.float32, output_loading_info=True, **how
     )
     for name in told["missing_keys"]:
-        assert name.endswith(NOT_IN_THE_OLDER), f"{case['model']}: no weights for {name}"
-        if "sources" in case:  # what is generated is the older model's too
-            older = model.get_parameter(name.replace(".decoder.bias", ".bias"))
+        end = next((end for end in NOT_IN_THE_OLDER if name.endswith(end)), None)
+        assert end, f"{case['model']}: no weights for {name}"
+        if "sources" in case or not end.endswith("bias"):  # what is generated is the older one's
+            older = model.get_parameter(name.replace(end, NOT_IN_THE_OLDER[end]))
             model.get_parameter(name).data.copy_(older)
         else:
             torch.nn.init.normal_(model.get_parameter(name))
+    if case["model"].startswith("FSMT"):  # without a cache it sees later tokens
+        model.generation_config.use_cache = True
     return model
 
 

@@ -12,14 +12,13 @@ same 32 greedy tokens as transformers' generate.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import subprocess
 import sys
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ import torch
 import transformers
 from family_table import Table
 from safetensors.torch import load_file, save_file
-from save_newer import restore
+from save_newer import float32_is_double, restore
 
 from conversions import convert_to
 from phasor import convert
@@ -695,20 +694,6 @@ CASES = [
 
 
 # ---- PyTorch's side
-
-
-@contextlib.contextmanager
-def float32_is_double() -> Iterator[None]:
-    """For the code that says torch.float32 or .float() in a double model."""
-    saved = torch.float32, torch.float, torch.Tensor.float
-    torch.float32 = torch.float = torch.float64
-    torch.Tensor.float = lambda self, *_, **__: self.double()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.float32, torch.float, torch.Tensor.float = saved
-        torch.set_default_dtype(saved[0])
 
 
 def randomized(kind: type, config: dict[str, Any], seed: int) -> torch.nn.Module:

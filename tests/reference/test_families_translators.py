@@ -81,6 +81,15 @@ _BART = {
     "max_position_embeddings": LONGEST,
     "forced_eos_token_id": None,
 }
+_FSMT = {
+    **{k: v for k, v in _BART.items() if k != "vocab_size"},
+    "encoder_layers": 3,  # as many as its caches have
+    "decoder_layers": 2,
+    "src_vocab_size": VOCABULARY,
+    "tgt_vocab_size": VOCABULARY - 6,
+    "decoder_start_token_id": 2,
+    "use_cache": False,  # with which its forward pass is causal
+}
 _MARIAN = {
     **_BART,
     "pad_token_id": VOCABULARY - 1,
@@ -263,6 +272,19 @@ CASES = [
         {**_BART, "scale_embedding": False, "activation_function": "swish"},
         2,
     ),
+    Case(
+        "FSMTForConditionalGeneration",
+        "one vocabulary, embeddings as they are, GELU",
+        {
+            **_FSMT,
+            "tgt_vocab_size": VOCABULARY,
+            "tie_word_embeddings": True,
+            "scale_embedding": False,
+            "activation_function": "gelu",
+        },
+        2,
+    ),
+    Case("FSMTForConditionalGeneration", "", _FSMT, 2),
     Case("T5ForConditionalGeneration", "v1", _T5),
     Case(
         "T5ForConditionalGeneration",
@@ -377,8 +399,9 @@ TABLE = Table(
     "| hypotheses, 4.57 | 5.x | tokens |\n"
     "|---|---|---|---|---|---|---|---|\n",
 )
-# Marian's bad word; M2M100 and RoBERTa give a pad inside of a text no position, T5Gemma masks it.
-_NO_PADS = ("MarianMT", "M2M100", "EncoderDecoder", "T5Gemma")
+# Marian's bad word; M2M100, FSMT and RoBERTa give a pad inside of a text no position, T5Gemma masks
+# it.
+_NO_PADS = ("MarianMT", "M2M100", "FSMT", "EncoderDecoder", "T5Gemma")
 
 
 def randomized(case: Case) -> torch.nn.Module:
@@ -404,13 +427,22 @@ def randomized(case: Case) -> torch.nn.Module:
                 wide = next((x for part, x in wides.items() if part in name), 1.0)
                 p.copy_(torch.randn_like(p) * wide * p.shape[-1] ** -0.5)
         level(model, case.ends)
-    # T5Gemma's caches keep no more keys of the source than its decoder's window has
-    model.generation_config.use_cache = not case.model.startswith("T5Gemma")
+    # T5Gemma's caches keep no more keys of the source than its decoder's window has; with FSMT's
+    # all tokens have the first one's position in 4.57
+    model.generation_config.use_cache = not case.model.startswith(("T5Gemma", "FSMT"))
+    if case.model.startswith("FSMT"):
+        model.model.register_forward_pre_hook(seen_backwards, with_kwargs=True)
     if case.model.startswith(_NO_PADS):
         model.generation_config.bad_words_ids = [[model.config.pad_token_id]]
     said = {"encoder_no_repeat_ngram_size": 0, "no_repeat_ngram_size": case.ngram}
     model.generation_config.update(**{**said, **case.recommends})
     return model.eval()
+
+
+def seen_backwards(_: torch.nn.Module, ids: tuple, more: dict) -> tuple[tuple, dict]:
+    """FSMT masks later tokens only where it is given ids of a source, which its generate leaves
+    out."""
+    return ((more["decoder_input_ids"],) if ids[0] is None else ids), more
 
 
 WIDE = {"fc1.": 3.0, "fc2.": 4.0, ".wi": 3.0, ".wo.": 4.0, "embed": 2.0, "shared": 2.0}
@@ -422,7 +454,7 @@ def level(model: torch.nn.Module, ends: float) -> None:
     makes the end the best token at a share of the positions."""
     rng, end = np.random.default_rng(1), model.config.eos_token_id
     output, read = model.get_output_embeddings(), []
-    matrix, joint = output.weight, not hasattr(model, "lm_head")
+    matrix, joint = output.weight, model.config.model_type == "encoder-decoder"
     if joint:  # what the matrix reads is behind a head
         output.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
     batch = torch.from_numpy(rng.integers(3, min(len(matrix), 60), (48, 9)))

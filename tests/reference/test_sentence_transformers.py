@@ -65,7 +65,7 @@ def near(a: np.ndarray, b: np.ndarray) -> bool:
     return float(np.abs(a - b).max()) < TOLERANCE * max(1.0, float(np.abs(b).max()))
 
 
-@pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken", "max"])
 @pytest.mark.parametrize("more", [False, True])
 def test_vectors(tmp_path, phasor, mode, more):
     first = M.Transformer(base(transformers.BertModel, tmp_path / "b"), max_seq_length=17)
@@ -78,6 +78,29 @@ def test_vectors(tmp_path, phasor, mode, more):
         flags = ("--prompt", name) if name else ()
         theirs = model.encode(LINES, prompt_name=name, batch_size=2)
         assert near(by_program(phasor, tmp_path, path, LINES, *flags), theirs)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_head_of_setfit(tmp_path, phasor, classes, unit):
+    """As SetFit saves it: scikit-learn's scores of the library's vectors."""
+    joblib, linear = pytest.importorskip("joblib"), pytest.importorskip("sklearn.linear_model")
+    first = M.Transformer(base(transformers.BertModel, tmp_path / "b"), max_seq_length=17)
+    behind = [M.Normalize()] if unit else []
+    modules = [first, M.Pooling(24, "mean"), *behind]
+    model = library.SentenceTransformer(modules=modules, device="cpu")
+    vectors = model.encode(LINES)
+    texts = np.array([f"label {i % classes}" for i in range(len(LINES))])
+    head = linear.LogisticRegression(C=30.0).fit(vectors, texts)
+    model.save_pretrained(str(tmp_path / "saved"))
+    joblib.dump(head, tmp_path / "saved" / "model_head.pkl")
+    write_json(tmp_path / "saved" / "config_setfit.json", {"normalize_embeddings": False})
+    path = convert_to(tmp_path / "saved", tmp_path / "m.phasor")
+    words = [phasor, "classify", path, "--json", "--quiet", "--truncate", "--top", classes, *LINES]
+    rows = [json.loads(line) for line in told(*map(str, words)).splitlines()]
+    for row, want in zip(rows, head.predict_proba(vectors), strict=True):
+        found = {one["label"]: one["score"] for one in row["labels"]}
+        assert near(np.array([found[name] for name in head.classes_]), want)
 
 
 @pytest.mark.parametrize("activation", ["Sigmoid", "Identity"])
@@ -185,7 +208,7 @@ def test_what_is_not_built(tmp_path, capsys):
             ["mean", "cls"],
             "pooling_mode: ['mean', 'cls'] is not supported",
         ),
-        (pooling, "pooling_mode", "max", "pooling_mode: 'max' is not supported"),
+        (pooling, "pooling_mode", "weightedmean", "pooling_mode: 'weightedmean' is not supported"),
         (pooling, "pooling_mode", [[]], "pooling_mode: "),
         (pooling, "include_prompt", False, "include_prompt: "),
         (transformer, "transformer_task", "fill-mask", "transformer_task: 'fill-mask'"),

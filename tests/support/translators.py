@@ -27,6 +27,12 @@ _BART = {
     **{f"{stack}_attention_heads": HEADS for stack in STACKS},
     **{f"{stack}_ffn_dim": HIDDEN for stack in STACKS},
 }
+_TARGET_ROWS = ROWS - 3  # of a family with two vocabularies
+_FSMT = {
+    **{name: value for name, value in _BART.items() if name != "vocab_size"},
+    "src_vocab_size": ROWS,
+    "tgt_vocab_size": _TARGET_ROWS,
+}
 _T5 = {
     "vocab_size": ROWS,
     "d_model": WIDTH,
@@ -54,12 +60,16 @@ _HALVES = {
     "encoder": _GEMMA,
     "decoder": {**_GEMMA, "is_decoder": True, "cross_attention_hidden_size": WIDTH},
 }
+_SIZES = {"d_ff": _T5, "tgt_vocab_size": _FSMT}  # by what a family alone has
 
 
 def configuration(kind: str, **more: Any) -> dict[str, Any]:
     """config.json of a model type."""
     family = next(f for f in FAMILIES if kind in f.types)
-    sizes = _T5 if "d_ff" in family.defaults else _HALVES if family.half_of else _BART
+    sizes = next(
+        (own for name, own in _SIZES.items() if name in family.defaults),
+        _HALVES if family.half_of else _BART,
+    )
     ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 3}
     return {
         "model_type": kind,
@@ -113,7 +123,9 @@ def _halves(family: Family) -> dict[str, tuple[int, ...]]:
 def _alike(family: Family, kind: str, rows: int) -> dict[str, tuple[int, ...]]:
     """The shapes of two stacks whose tensors one table names."""
     out = {family.embeddings[0]: (rows, WIDTH)}
-    if not family.defaults.get("tie_word_embeddings", True):
+    if "tgt_vocab_size" in family.defaults:
+        out[family.embeddings[1]] = (_TARGET_ROWS, WIDTH)
+    elif not family.defaults.get("tie_word_embeddings", True):
         out[family.names["output"]] = (rows, WIDTH)
     if "output_bias" in family.names:
         out[family.names["output_bias"]] = (1, rows)

@@ -11,7 +11,7 @@ namespace cli {
 namespace {
 
 struct EmbedOptions : EncoderOptions {
-  Choice pooling{"--pooling mean|first|last",
+  Choice pooling{"--pooling mean|first|last|max",
                  "How to pool the hidden states. Default: as the file says."};
   Switch normalize{"--normalize", "Scale vectors to length 1. Default: as the file says."};
   Switch no_normalize{"--no-normalize", "Do not scale vectors."};
@@ -43,9 +43,10 @@ class Embed final : public Encoder {
                  ? nullptr
                  : "--sparse: is no masked language model: it has no logits";
     if (!own_.pooling.given && output_.pooling == 0 && output_.output == PHASOR_OUTPUT_LOGITS)
-      return "says nothing of pooling: choose one with --pooling mean, first or last, or --sparse";
+      return "says nothing of pooling: choose one with --pooling mean, first, last or max, or "
+             "--sparse";
     if (!own_.pooling.given && output_.pooling == 0)
-      return "says nothing of pooling: choose one with --pooling mean, first or last";
+      return "says nothing of pooling: choose one with --pooling mean, first, last or max";
     if (own_.normalize && own_.no_normalize)
       return "--normalize: expected either --normalize or --no-normalize, not both";
     return nullptr;

@@ -243,7 +243,7 @@ Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack, const Group&
   if (classes == 0 && !c->chance(5)) o.leave_out({"scores"});
   if (output != kOutputLogits && classes == 0 && !c->chance(10)) o.leave_out({"bias"});
   if (output == kOutputPooled && o.number("pooling") == kPoolNone)
-    o.set("pooling", c->of({1u, 2u, 3u}));
+    o.set("pooling", c->of({1u, 2u, 3u, 4u}));
   if (output != kOutputPooled && output != kOutputClasses) o.leave_out({"pooling"});
   if (output != kOutputPooled) o.leave_out({"normalize"});
   if (output == kOutputHidden) o.leave_out({"head_width", "head_activation", "head_norm"});

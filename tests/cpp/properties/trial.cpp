@@ -73,7 +73,7 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
   const uint32_t most = output == PHASOR_OUTPUT_POOLED ? width : d.stacks[phasor::kEncoder].width;
   const uint32_t first =
       d.output.pooling != phasor::kPoolNone ? PHASOR_POOL_MODEL : PHASOR_POOL_MEAN;
-  for (uint32_t how = first; how <= PHASOR_POOL_LAST; ++how) {
+  for (uint32_t how = first; how <= PHASOR_POOL_MAX; ++how) {
     const Block vector(most * sizeof(float));
     float* const values = reinterpret_cast<float*>(vector.data());
     const uint32_t normalize =

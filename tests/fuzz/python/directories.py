@@ -21,6 +21,7 @@ from source import GOLDEN, Source
 import ctranslate2_model
 import marian_model
 import quantizers
+import setfit
 import translators
 from phasor.tokenizers.pre_tokenizers import TEKKEN_REGEX
 
@@ -298,6 +299,18 @@ def _make_sparse(rng: random.Random, words: Words) -> Source:
     return Source(files, ("@m",))
 
 
+def _head_of(rng: random.Random) -> bytes:
+    """A file of SetFit's: a logistic regression, or bytes that were one."""
+    classes = rng.choice((["a", "b"], [0, 1, 2], np.array(["a", "b", "c"], object)))
+    said = setfit.regression(classes, rng.choice((models.WIDTH, models.WIDTH, 3)))
+    odd = rng.choice((None, "ovr", "multinomial", 3, [], "auto", "auto"))
+    if rng.random() < 0.2:
+        said[rng.choice(list(said))] = rng.choice((None, 3, "x", np.ones((2, 2)), np.ones(0)))
+    name = setfit.REGRESSION if rng.random() < 0.9 else "sklearn.multiclass.OneVsRestClassifier"
+    made = setfit.head(name, rng.random() < 0.7, multi_class=odd, **said)
+    return made if rng.random() < 0.3 else raw.changed(rng, made)
+
+
 def make_sentence(rng: random.Random, words: Words) -> Source:
     kind = ("bert", "BertModel")
     parts: dict[str, Any] = {
@@ -366,6 +379,10 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
     if rng.random() < 0.1:
         files["m/2_Dense/model.safetensors"] = raw.changed(rng, _sentence_weights()["2_Dense"])
     files |= {"m/config.json": checkpoints.config_of(*kind), "m/model.safetensors": _weights(*kind)}
+    if rng.random() < 0.3:
+        said = {"labels": ["x", "y", "z"], "normalize_embeddings": rng.random() < 0.5}
+        files["m/config_setfit.json"] = _hostile_json(rng, said, words)
+        files["m/model_head.pkl"] = _head_of(rng)
     return Source(files, ("@m",))
 
 

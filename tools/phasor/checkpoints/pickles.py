@@ -13,7 +13,7 @@ import collections
 import pickle
 import struct
 import sys
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, NamedTuple
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class _Type(NamedTuple):
 
 # (type in PyTorch, key, elements) -> the storage
 Storages = Callable[[str, str, int], Storage]
+# By the name of a class: what stands behind its attributes in the file, in place of the object.
+Behind = Mapping[str, Callable[["Inert", BinaryIO], Any]]
 
 
 _ARRAYS = ("._reconstruct", "._frombuffer")  # what makes an array of NumPy
@@ -242,9 +244,19 @@ class _Unpickler(pickle._Unpickler):
     """The standard library's unpickler in Python (the one in C neither lets opcodes be chosen nor
     bounds its memo)."""
 
-    def __init__(self, file: BinaryIO, storage: Storages) -> None:
+    def __init__(self, file: BinaryIO, storage: Storages, behind: Behind) -> None:
         super().__init__(file)
-        self._storage = storage
+        self._storage, self._file, self._behind = storage, file, behind
+
+    def replaced(self, target: Inert) -> Any:
+        """What stands behind it in the file, outside of the frames."""
+        read = self._behind.get(target.name)
+        if read is None:
+            return target
+        frame = self._unframer.current_frame
+        if frame is not None and frame.read(1):
+            raise Damaged("the pickle has numbers inside of a frame")
+        return read(target, self._file)
 
     def find_class(self, module: str, name: str) -> Any:
         if f"{module}.{name}" in _GLOBALS:
@@ -365,6 +377,7 @@ def _build(self: _Unpickler) -> None:
     state = self.stack.pop()
     if isinstance(target, Inert):
         target.append(state)
+        self.stack[-1] = self.replaced(target)
 
 
 def _empty_set(self: _Unpickler) -> None:
@@ -401,11 +414,11 @@ _DAMAGED = (
 )
 
 
-def unpickle(file: BinaryIO, storage: Storages, what: str) -> Any:
+def unpickle(file: BinaryIO, storage: Storages, what: str, behind: Behind = {}) -> Any:
     """The value of the pickle that begins here, of plain containers, numbers, text, tensors and
     inert objects; the file stands behind it."""
     try:
-        return _Unpickler(file, storage).load()
+        return _Unpickler(file, storage, behind).load()
     except _DAMAGED as error:
         detail = (
             "a number with too many digits"

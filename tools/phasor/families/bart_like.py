@@ -14,11 +14,11 @@ from phasor.values import settings, table, words
 _EPSILON = 1e-5  # of its norms, which is PyTorch's
 
 
-def bart_names(rest: str = "") -> dict[str, str]:
+def bart_names(rest: str = "", output_bias: bool = True) -> dict[str, str]:
     """The tensors of BART's modules; rest: parts that a family has beside them."""
     return {
         "output": "lm_head.weight",
-        "output_bias": "final_logits_bias",
+        **({"output_bias": "final_logits_bias"} if output_bias else {}),
         **tensor_names(
             "model.{stack}.layers.{layer}",
             """

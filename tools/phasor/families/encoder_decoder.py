@@ -47,9 +47,11 @@ class Pair:
         if same_sides(d) and not d["target"]["embedding_shared"]:
             if same(self.encoder.name("embedding"), target):
                 self.decoder.side["embedding_shared"] = 1
+                self.decoder.used[target] = "the same values as the source's"
                 self.notes.append("the target's embedding is the source's: stored once")
         if self.output.get("tied") == D.TIED_OWN and same(self.decoder.names["output"], target):
             self.output["tied"] = D.TIED_TARGET
+            self.decoder.used[self.decoder.names["output"]] = "the same values as the target's"
             self.notes.append("the output matrix is the target's embedding: stored once")
 
     def descriptor(self, name: str) -> dict:

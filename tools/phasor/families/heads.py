@@ -26,6 +26,7 @@ class Head(NamedTuple):
     dense_width: int = 0  # 0: the embedding's for words, otherwise the stack's
     norm: str = ""
     norm_eps: float | None = None  # None: the stack's
+    unit: bool = False  # the norm is one by the root of the mean square, without an epsilon
     last: str = ""  # the matrix: of the vocabulary (none: always the embedding), or the classifier
     last_bias: bool = True  # of the classifier
     # Names of the vocabulary's bias; more than one are one tensor twice.
@@ -61,6 +62,8 @@ def fields(head: Head, config: Config, width: int, norm_eps: float) -> dict[str,
     if head.norm:
         eps = norm_eps if head.norm_eps is None else head.norm_eps
         out.update(head_norm=D.LAYER_NORM, head_norm_eps=eps)
+        if head.unit:
+            out.update(head_norm=D.RMS_NORM, head_norm_eps=0.0)
     if head.vectors:
         out.update(classes=head.vectors, bias=int(head.last_bias), scores=head.scores)
     elif head.output == D.CLASSES:

@@ -47,7 +47,7 @@ def added(
         return Added(D.LEARNED, R.POSITIONS, rows)
     if own is None:
         return Added(layout, R.SINUSOID, candidates[0])
-    places = np.arange(len(own))
+    places = np.arange(len(own)) + offset
     errors = [np.abs(own - sinusoid(c, places, layout)).max(axis=1) for c in candidates]
     differences = [float(error.max()) for error in errors]
     best = int(np.argmin(differences))
@@ -57,9 +57,12 @@ def added(
             f"{what} differs from the sinusoid by {differences[best]:.3g}: stored as it is, as"
             f" {len(own)} learned positions"
         )
-        note += _shorter(max(int(np.argmax(error > _TOLERANCE)) for error in errors), own)
+        if not offset:
+            note += _shorter(max(int(np.argmax(error > _TOLERANCE)) for error in errors), own)
         return Added(D.LEARNED, R.POSITIONS, own, note)
     note = f"{what} is the sinusoid within {differences[best]:.3g}"
+    if offset:
+        return Added(D.LEARNED, R.POSITIONS, own, f"{note}, from position {offset} on: a table")
     return Added(layout, R.SINUSOID, candidates[best], note)
 
 

@@ -74,6 +74,7 @@ TIED_SOURCE = 2
 MEAN = 1
 FIRST = 2
 LAST = 3
+MAX = 4
 
 # Scores
 SOFTMAX = 0
@@ -215,7 +216,7 @@ FIELD_ROWS = {
         (3, FLOAT, "scale", 1.0, 0, 4294967294, ""),
         (4, FLOAT, "cap", 0.0, 0, 4294967294, ""),
         (5, U32, "bias", 0, 0, 1, ""),
-        (6, U32, "pooling", 0, 0, 3, ""),
+        (6, U32, "pooling", 0, 0, 4, ""),
         (7, U32, "normalize", 0, 0, 1, ""),
         (8, U32, "classes", 0, 0, 16777216, ""),
         (9, U32, "head_width", 0, 0, 65536, ""),

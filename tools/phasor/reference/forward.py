@@ -204,6 +204,8 @@ class Reference(Attention):
 
     def pool(self, hidden: Array, pooling: int) -> Array:
         """(S, D) -> (S, D) without pooling, else one row (1, D)."""
+        if pooling == D.MAX:
+            return hidden.max(axis=0, keepdims=True)
         if pooling == D.MEAN:
             return hidden.mean(axis=0, keepdims=True)
         return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden

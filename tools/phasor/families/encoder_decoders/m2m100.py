@@ -22,7 +22,7 @@ M2M100 = bart_like(
     "m2m_100",
     "M2M100ForConditionalGeneration M2M100Model",
     _m2m,
-    {k: v for k, v in bart_names("final_norm layer_norm").items() if k != "output_bias"},
+    bart_names("final_norm layer_norm", output_bias=False),
     {
         "vocab_size": 128112,
         "activation_function": "relu",

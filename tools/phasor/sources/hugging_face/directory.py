@@ -52,7 +52,7 @@ _LONGEST_TYPE = 100  # a model type that others are compared with
 # Types that are not supported, and what they are made of where their names do not say it.
 _KIN = {
     **{"led": "bart", "prophetnet": "bart", "xlm-prophetnet": "mbart"},
-    **{"nllb-moe": "m2m_100", "fsmt": "marian", "switch_transformers": "t5"},
+    **{"nllb-moe": "m2m_100", "switch_transformers": "t5"},
 }
 
 

@@ -256,6 +256,11 @@ def _reader(kind: str, folder: Path) -> Reader | None:
     name = _class(folder)
     if "tokenizer.json" in there or name == "ByT5":
         return package
+    if kind == "fsmt" and there:
+        raise PhasorError(
+            "FSMTTokenizer splits a text by the rules of Moses, which are code and no file:"
+            " --tokenizer none converts the model, which then takes ids"
+        )
     if not there:
         return None
     if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):

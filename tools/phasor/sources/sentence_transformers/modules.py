@@ -1,6 +1,7 @@
 """The modules of a sentence-transformers directory that follow the encoder: a pooling, a dense
-layer or none, a norm or none, division by the length or none; or what makes a cross-encoder or a
-sparse vector (SPLADE) of the class's own output. Files of its versions up to 5.7."""
+layer or none, a norm or none, division by the length or none, SetFit's head; or what makes a
+cross-encoder or a sparse vector (SPLADE) of the class's own output. Files of its versions up to
+5.7."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ from phasor.families.hf_config import Config
 from phasor.files import has_file, is_below, read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.sources.sentence_transformers import late
+from phasor.sources.sentence_transformers import late, setfit
 from phasor.values import is_number, is_whole, words
 
 _POOLINGS = {
     "pooling_mode_cls_token": D.FIRST,
     "pooling_mode_mean_tokens": D.MEAN,
     "pooling_mode_lasttoken": D.LAST,
+    "pooling_mode_max_tokens": D.MAX,
 }
-_NEWER_POOLINGS = {"cls": D.FIRST, "mean": D.MEAN, "lasttoken": D.LAST}
+_NEWER_POOLINGS = {"cls": D.FIRST, "mean": D.MEAN, "lasttoken": D.LAST, "max": D.MAX}
 # The sum of n vectors divided by √n.
 _SQUARE_ROOTS = {"pooling_mode_mean_sqrt_len_tokens": D.MEAN, "mean_sqrt_len_tokens": D.MEAN}
 _ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
@@ -65,6 +67,11 @@ def read(path: Path) -> Modules:
     found: dict[str, list[Path]] = {}
     modules = _modules(where)
     special = _static(path, modules) or _own_class(path, modules) or _late(path, modules)
+    if special and setfit.is_there(path):
+        raise PhasorError(
+            f"{path / setfit.FILE}: a head needs Transformer and Pooling in modules.json; without"
+            " this file the directory is converted as it is"
+        )
     if special:
         return special
     for kind, folder in modules:
@@ -101,6 +108,8 @@ def read(path: Path) -> Modules:
         head.update(norm=norm.name + ".norm", norm_eps=1e-5)
         tensors.update(_weights(norm))
     _truncate(path, pooling, head, tensors)
+    if setfit.is_there(path):
+        head = setfit.classified(path, head, tensors)
     return Modules(encoder, head, tensors, lowercase)
 
 

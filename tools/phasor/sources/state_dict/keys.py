@@ -61,7 +61,7 @@ MODEL: dict[str, Key] = {
     "pooling": Key(
         (str,),
         "none",
-        values={"none": 0, "mean": D.MEAN, "first": D.FIRST, "last": D.LAST},
+        values={"none": 0, "mean": D.MEAN, "first": D.FIRST, "last": D.LAST, "max": D.MAX},
         field="output.pooling",
     ),
     "normalize": Key((bool,), False, field="output.normalize"),
