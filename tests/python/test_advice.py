@@ -543,6 +543,7 @@ ELSEWHERE = {
     "TRY: a description by hand": (
         "reference/test_own_descriptions.py::test_a_description_is_proved"
     ),
+    "TRY: classify_tokens, or tag": "python/test_runtime.py::test_classes_of_tokens",
     "or --chat none": "python/test_advice.py::test_a_template_without_its_package",
     "give an example without padding": MASKED,
     "TRY: a module that ends in its output matrix": LIVE,
