@@ -13,7 +13,8 @@ named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM be
 these and sentence-transformers; only when it is named), positions (what each position encoding
 costs; only when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's
 converter; only when it is named, with --checkpoints), tokenizer (lines to ids and back beside the
-`tokenizers` package and SentencePiece; only when it is named, with --corpus), matrix (f32
+`tokenizers` package and SentencePiece; only when it is named, with --corpus), python (Python's
+`stream` and `encode` beside the program; only when it is named), matrix (f32
 products beside OpenBLAS and oneDNN), limits (shares of what the machine and the kernels can do),
 step (a small model's step beside its matrix products), start (to the first token), footprint
 (sizes, memory).
@@ -41,6 +42,7 @@ from bench import (
     limits,
     page,
     positions,
+    python,
     sums,
     tokenizer,
     translator,
@@ -57,8 +59,9 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **positions.ROWS,
     **conversion.ROWS,
     **tokenizer.ROWS,
+    **python.ROWS,
 }
-WHEN_NAMED = ("conversion", "lengths", "positions", "tokenizer", "translators")
+WHEN_NAMED = ("conversion", "lengths", "positions", "python", "tokenizer", "translators")
 
 
 @front_door("bench")

@@ -112,12 +112,14 @@ def run_json(*words: object, **options: object) -> Answer:
 class Cost(NamedTuple):
     seconds: float  # of the processor
     peak: int  # bytes resident
+    wall: float  # seconds of the clock
 
 
 def cost(*words: object, given: Path | None = None) -> Cost:
     """Of a command with one thread, and of what it starts. given: its standard input."""
     one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     one_thread["TOKENIZERS_PARALLELISM"] = "false"
+    begin = time.perf_counter()
     with open(given or os.devnull, "rb") as source:
         process = subprocess.Popen(
             list(map(str, words)),
@@ -127,10 +129,11 @@ def cost(*words: object, given: Path | None = None) -> Cost:
             env={**os.environ, **one_thread, "PYTHONPATH": str(ROOT / "tools")},
         )
         _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"bench: {' '.join(map(str, words))}: stopped with {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, wall)
 
 
 def convert(source: object, output: Path, kind: str | None, tokenizer: str | None = "none") -> None:

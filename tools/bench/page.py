@@ -89,6 +89,11 @@ _TITLES = {
         "ids and back, one at a time with one thread. What each figure means: "
         "`tools/bench/tokenizer.py`.",
     ),
+    "python": (
+        "Python",
+        "`stream` and `encode` from Python beside `phasor run` and `phasor embed`, the same bits, with "
+        "one thread, and the time of the import. What each figure means: `tools/bench/python.py`.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "

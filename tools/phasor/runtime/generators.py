@@ -308,12 +308,12 @@ class Generators(Opened):
     ) -> Iterator[str]:
         pieces: SimpleQueue[str | None] = SimpleQueue()
         errors: list[BaseException] = []
-        stop: Stop = [False]
+        stop = Stop()
 
         def on_text(_: Any, text: int, size: int) -> int:
             try:
                 pieces.put(ctypes.string_at(text, size).decode(errors="replace"))
-                return int(stop[0])
+                return int(bool(stop))
             except BaseException as error:
                 errors.append(error)
                 return 1
@@ -335,7 +335,7 @@ class Generators(Opened):
             while (piece := pieces.get()) is not None:
                 yield piece
         finally:
-            stop[0] = True
+            stop.set()
             thread.join()
             del held
         if errors:

@@ -11,7 +11,7 @@ import numpy as np
 
 from phasor.runtime import _interface as c
 from phasor.runtime.library import Error, address, block, check, ids_array, new, pointer
-from phasor.runtime.threads import Stop, Watch, interruptible
+from phasor.runtime.threads import PROGRESS, Stop, interruptible
 from phasor.runtime.weights import Weights
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class Session:
         )
         check(status, error, weights.path)
         self.arena = block(need.value, "the session")
-        self._lock, self._watch, self._watched = threading.Lock(), Watch(), False
-        self._callbacks = new(c.Callbacks, progress=self._watch.progress)
+        self._lock = threading.Lock()
+        self._stop: Stop | None = None  # of the last call; its text is there as long
         opened = ctypes.c_void_p()
         arena = (address(self.arena), self.arena.size)
         given = (weights.model, ctypes.byref(limits), None, ctypes.byref(error))
@@ -75,23 +75,27 @@ class Session:
     def use(self, call: Callable[[], T], stop: Stop | None = None) -> T:
         """What `call` returns, while no other thread can use the session. stop: ends it."""
         with self._mine():
-            if self._watched != (stop is not None):
-                callbacks = ctypes.byref(self._callbacks) if stop is not None else None
-                self.library.phasor_session_callbacks(self.handle, callbacks)
-                self._watched = stop is not None
-            if stop is not None:
-                self._watch.stop = stop
+            if self._stop is not stop:
+                self._stop = stop
+                self._watch()
             return call()
 
     def seen(self, see: Any, call: Callable[[], T]) -> T:
         """What `call` returns, inside `use`, while `see` is called with intermediate values."""
-        callbacks = new(c.Callbacks, see=see, progress=self._watch.progress)
-        self.plain("phasor_session_callbacks", ctypes.byref(callbacks))
+        self._watch(see)
         try:
             return call()
         finally:
-            callbacks = self._callbacks if self._watched else None
-            self.plain("phasor_session_callbacks", callbacks and ctypes.byref(callbacks))
+            self._watch()
+
+    def _watch(self, see: Any = None) -> None:
+        """Sets the callbacks: what ends a call, and what sees its values."""
+        callbacks = new(c.Callbacks)
+        if see is not None:
+            callbacks.see = see
+        if self._stop is not None:
+            callbacks.progress, callbacks.user = PROGRESS, ctypes.addressof(self._stop.text)
+        self.plain("phasor_session_callbacks", ctypes.byref(callbacks))
 
     def _long(self, call: Callable[[], T]) -> T:
         return interruptible(lambda stop: self.use(call, stop))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from typing import Callable, Sequence, TypeVar
 
@@ -10,25 +11,30 @@ from phasor.runtime.library import callback
 
 T = TypeVar("T")
 R = TypeVar("R")
-Stop = list[bool]  # one element: whether the call should end
-_PROGRESS = callback(c.Callbacks, "progress")
 
 
-class Watch:
-    """Asked between layers whether the call should end."""
+class Stop:
+    """Whether a call should end. The library asks between layers, and C's atoi of this text answers:
+    no thread waits for the interpreter there."""
 
     def __init__(self) -> None:
-        self.stop: Stop = [False]
-        self.progress = _PROGRESS(self._asked)
+        self.text = ctypes.create_string_buffer(b"0")
 
-    def _asked(self, _: int, stack: int, layer: int, layers: int) -> int:
-        return int(self.stop[0])
+    def __bool__(self) -> bool:
+        return self.text[0] == b"1"
+
+    def set(self) -> None:
+        self.text[0] = b"1"
+
+
+# Its first argument is the text; those that follow, the stack and the layer, atoi does not read.
+PROGRESS = ctypes.cast(ctypes.CDLL(None).atoi, callback(c.Callbacks, "progress"))
 
 
 def interruptible(call: Callable[[Stop], T]) -> T:
     """What `call` returns. On the main thread Ctrl-C ends it with KeyboardInterrupt. `call` runs on
     a thread of its own there: ctypes drops an exception that comes up in a callback."""
-    stop = [False]
+    stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         return call(stop)
     results: list[T] = []
@@ -36,7 +42,7 @@ def interruptible(call: Callable[[Stop], T]) -> T:
 
     def run() -> None:
         try:
-            if not stop[0]:
+            if not stop:
                 results.append(call(stop))
         except BaseException as error:
             errors.append(error)
@@ -46,7 +52,7 @@ def interruptible(call: Callable[[Stop], T]) -> T:
         thread.start()
         thread.join()
     except BaseException:
-        stop[0] = True
+        stop.set()
         while thread.is_alive():
             try:
                 thread.join()
