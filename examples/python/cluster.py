@@ -2,7 +2,7 @@
 
     python examples/python/cluster.py zh-en.phasor encoder.phasor lines.txt out [--workers 2]
 
-Writes out.jsonl, a line for each line of the input and in its order, and out.npy with their vectors.
+Writes out.jsonl, a line for each line of the input and in its order, and out.npy with the vectors.
 Every line has the same bits, whichever worker computed it: if one dies, another computes its lines
 again. Needs dask and distributed. For workers on other machines, give --scheduler ADDRESS; all
 machines need the two weight files at the same place.

@@ -4,7 +4,8 @@ same model and the same outputs, which is checked. A row of tools/bench.
 A figure is tokens or texts a second, of the wall clock and of the processor: a process with the
 whole input less one with a short input, so that starting and opening are in neither. The two are
 measured in pairs, one after the other. The models have random weights in q8: a Llama of 15M and an
-encoder of MiniLM's shape. The import is the processor time of `phasor.load`'s modules, less NumPy's.
+encoder of MiniLM's shape. The import is the processor time of `phasor.load`'s modules, less that
+of NumPy.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ R = TypeVar("R")
 
 
 class Stop:
-    """Whether a call should end. The library asks between layers, and C's atoi of this text answers:
-    no thread waits for the interpreter there."""
+    """Whether a call should end. The library asks between layers, and C's atoi of this text
+    answers: no thread waits for the interpreter there."""
 
     def __init__(self) -> None:
         self.text = ctypes.create_string_buffer(b"0")
