@@ -91,8 +91,9 @@ _TITLES = {
     ),
     "python": (
         "Python",
-        "`stream` and `encode` from Python beside `phasor run` and `phasor embed`, the same bits, "
-        "with one thread, and the time of the import. What each figure means: `tools/bench/python.py`.",
+        "`stream` and `encode` from Python beside `phasor run` and `phasor embed`: the same bits, "
+        "one thread; and the time of the import. What each figure means: "
+        "`tools/bench/python.py`.",
     ),
     "step": (
         "A small model's step",
