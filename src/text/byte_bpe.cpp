@@ -51,7 +51,7 @@ const char* check(Tokenizer* t, SectionReader* s) {
 }
 
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
-  return merges_scratch(limit) + t.prefix_bytes * limit;
+  return merges_scratch(t, limit) + t.prefix_bytes * limit;
 }
 
 uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
@@ -65,7 +65,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const unsigned char* const text = s.text - prefix;
   Word word(t, s.scratch, s.limit, s.ends);
   const size_t n = s.bytes + prefix;
-  unsigned char* const memo = s.scratch + merges_scratch(s.limit);
+  unsigned char* const memo = s.scratch + merges_scratch(t, s.limit);
   if (t.prefix_bytes != 0) std::memset(memo, 0, t.prefix_bytes * n);
   Words words(t, text, n, behind_merges(t), memo);
   for (size_t at = 0, end = 0; words.next(&at, &end);) {

@@ -29,8 +29,8 @@ const char* check(Tokenizer* t, SectionReader* s) {
   return check_merges(*t);
 }
 
-uint64_t scratch(const Tokenizer&, uint64_t limit) {
-  return Alphabet::kScratch + merges_scratch(limit);
+uint64_t scratch(const Tokenizer& t, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(t, limit);
 }
 
 // A space becomes ▁, and one goes before the text where the section says so; bytes that are not

@@ -16,20 +16,25 @@ struct Merges {
   const unsigned char* row(uint32_t i) const { return rows() + size_t{i} * 12; }
   uint32_t result(uint32_t rank) const { return u32_at(row(t.merge_count), rank); }
   uint32_t index(uint32_t id) const { return u32_at(rows() + size_t{t.merge_count} * 16, id); }
-  // Whether row i is of a pair behind this one, or of this one.
-  bool reaches(uint32_t i, uint32_t left, uint32_t right) const {
-    const uint32_t l = load_u32(row(i));
-    return l > left || (l == left && load_u32(row(i) + 4) >= right);
-  }
+  // Pairs in their order, as numbers.
+  static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+  uint64_t key(uint32_t i) const { return key(load_u32(row(i)), load_u32(row(i) + 4)); }
   // The rank of the merge of two pieces, or kNoToken.
   uint32_t find(uint32_t left, uint32_t right) const {
     const bool indexed = (t.flags & kMergeIndex) != 0;
-    const uint32_t end = indexed ? index(left + 1) : t.merge_count;
+    uint32_t at = indexed ? index(left) : 0;
+    uint32_t count = (indexed ? index(left + 1) : t.merge_count) - at;
+    if (count == 0) return kNoToken;
+    // Without a branch, which would be taken as often as not: the last row that is not behind the
+    // pair is among `count` from `at` on.
+    const uint64_t wanted = key(left, right);
+    for (uint32_t half = 0; count > 1; count -= half) {
+      work();
+      half = count / 2;
+      at += half & (0u - static_cast<uint32_t>(key(at + half) <= wanted));
+    }
     work();
-    const uint32_t i = first_where(indexed ? index(left) : 0, end,
-                                   [&](uint32_t of) { return reaches(of, left, right); });
-    const unsigned char* const r = row(i);
-    return i < end && load_u32(r) == left && load_u32(r + 4) == right ? load_u32(r + 8) : kNoToken;
+    return key(at) == wanted ? load_u32(row(at) + 8) : kNoToken;
   }
 };
 
@@ -67,7 +72,8 @@ const char* check_merges(const Tokenizer& t) {
     const uint32_t prefix = t.model->word_limit ? t.prefix_bytes : 0;
     if (row(t, result).length() + prefix != row(t, left).length() + row(t, right).length())
       return "a merge does not give what it merges";
-    if (i > 0 && merges.reaches(i - 1, left, right)) return "the merges are not in order";
+    if (i > 0 && merges.key(i - 1) >= Merges::key(left, right))
+      return "the merges are not in order";
   }
   if ((t.flags & kMergeIndex) == 0) return nullptr;
   for (uint32_t id = 0, i = 0; id <= t.pieces; ++id) {
@@ -79,7 +85,8 @@ const char* check_merges(const Tokenizer& t) {
 
 Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit, uint32_t* of)
     : t(tokenizer),
-      id(reinterpret_cast<uint32_t*>(scratch)),
+      recent(scratch, t.merge_count, limit),
+      id(reinterpret_cast<uint32_t*>(recent.behind())),
       rank(id + limit),
       winner(rank + limit),
       length(reinterpret_cast<uint16_t*>(winner + limit)),
@@ -91,7 +98,8 @@ void Word::look(uint32_t at) {
   const uint32_t next = at + length[at];
   // a prefix that the right part loses may make long symbols of short pieces
   const bool pairs = next < n && uint32_t{length[at]} + length[next] <= 0xFFFF;
-  rank[at] = pairs ? Merges{t}.find(id[at], id[next]) : kNoToken;
+  const auto find = [&] { return Merges{t}.find(id[at], id[next]); };
+  rank[at] = pairs ? recent.get(id[at], id[next], find) : kNoToken;
 }
 
 void Word::merge(uint32_t left, uint32_t right) {

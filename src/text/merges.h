@@ -8,6 +8,7 @@
 // merge, so a text of n equal letters is no worse than any other.
 #pragma once
 #include "models.h"
+#include "recent.h"
 
 namespace phasor::pieces {
 
@@ -68,7 +69,8 @@ inline uint32_t byte_id(const Tokenizer& t, unsigned char byte) {
 // A word, whose symbols are pieces.
 struct Word {
   const Tokenizer& t;
-  uint32_t* id;      // (n) of the symbol that begins here
+  const Recent<uint32_t> recent;  // ranks of pairs
+  uint32_t* id;                   // (n) of the symbol that begins here
   uint32_t* rank;    // (n) of the merge of this symbol and the next, or kNoToken
   uint32_t* winner;  // (n)
   uint16_t* length;  // (n) at the first and the last part of a symbol
@@ -76,7 +78,7 @@ struct Word {
   const unsigned char* text;  // where offsets are asked for: the word's,
   uint32_t* ends;             // (n) and the ends of its parts; or null
 
-  // An empty word of at most `limit` parts.
+  // An empty word of at most `limit` parts; all words of a text are one after the other in it.
   Word(const Tokenizer& t, unsigned char* scratch, uint64_t limit, uint32_t* ends);
 
   bool pairs(uint32_t at) const { return rank[at] != kNoToken; }
@@ -114,8 +116,9 @@ struct Word {
   void put(IdSink* out);
 };
 
-inline uint64_t merges_scratch(uint64_t limit) {
-  return 14 * limit;  // u32 id, u32 rank, u32 winner, u16 length
+inline uint64_t merges_scratch(const Tokenizer& t, uint64_t limit) {
+  return Recent<uint32_t>::bytes(t.merge_count, limit)
+         + 14 * limit;  // u32 id, u32 rank, u32 winner, u16 length
 }
 
 // The model's pieces of single characters. What was found for ASCII is kept.
@@ -130,10 +133,11 @@ class Alphabet {
   }
   // The piece of the character at `text`, a space being ▁, or kNoToken.
   uint32_t find(const unsigned char* text, size_t bytes) const {
-    if (*text >= kAscii) return look(text, bytes);
-    uint32_t& known = ascii_[*text];
+    const bool space = *text == ' ' || begins_with_space_symbol(text, bytes);
+    if (*text >= kAscii && !space) return look(text, bytes);
+    uint32_t& known = ascii_[space ? ' ' : *text];
     if (known == kNotAsked)
-      known = *text == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
+      known = space ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
     return known;
   }
 

@@ -208,12 +208,12 @@ void cut(const Tokenizer& t, Words* words, const Stretch& s) {
 }
 
 void encode_unigram(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  UnigramWords words(t, out, s.scratch);
+  UnigramWords words(t, out, s.scratch, t.pieces, s.limit);
   cut(t, &words, s);
 }
 
-uint64_t merged_scratch(const Tokenizer&, uint64_t limit) {
-  return Alphabet::kScratch + merges_scratch(limit);
+uint64_t merged_scratch(const Tokenizer& t, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(t, limit);
 }
 
 void encode_merged(const Tokenizer& t, IdSink* out, const Stretch& s) {

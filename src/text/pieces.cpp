@@ -1,27 +1,56 @@
 // Finding pieces in place, UTF-8. Includes pieces.h only; never allocates.
 #include "pieces.h"
 
+#include "recent.h"
+
 namespace phasor::pieces {
 
+constexpr uint32_t kFew = 4;  // ranks that are searched as fast as they are remembered
+
 bool PrefixWalk::step(unsigned char byte) {
+  Ranks next{first, last};
+  if (last - first == 1) {
+    const Row r = row(t, sorted_id(t, first));
+    next.first += r.length() == depth || t.text[size_t{r.offset()} + depth] != byte;
+    work();
+  } else if (recent == nullptr || last - first <= kFew) {
+    next = find(byte);
+  } else {
+    next = recent->get(first | uint32_t{byte} << 24, depth, [&] { return find(byte); });
+  }
+  first = next.first;
+  last = next.last;
+  ++depth;
+  return first < last;
+}
+
+Ranks PrefixWalk::find(unsigned char byte) const {
   // The pieces that end here come first in the range; of the others the byte at `depth` ascends.
   const auto byte_at = [this](uint32_t rank) -> int {
     const Row r = row(t, sorted_id(t, rank));
     return r.length() == depth ? -1 : t.text[size_t{r.offset()} + depth];
   };
   const int wanted = byte;
-  first = first_where(first, last, [&](uint32_t rank) { return byte_at(rank) >= wanted; });
+  if (last - first <= kFew) {
+    uint32_t begin = first;
+    while (begin < last && byte_at(begin) < wanted) ++begin;
+    uint32_t end = begin;
+    while (end < last && byte_at(end) == wanted) ++end;
+    work(last - first);
+    return {begin, end};
+  }
+  const uint32_t begin =
+      first_where(first, last, [&](uint32_t rank) { return byte_at(rank) >= wanted; });
   // The end of the run lies near its start more often than not: double the stride, then halve.
-  uint32_t end = first, stride = 1;
-  while (last - end > stride && byte_at(end + stride - 1) == wanted) {
+  uint32_t end = begin, behind = last, stride = 1;
+  while (behind - end > stride && byte_at(end + stride - 1) == wanted) {
     work();
     end += stride;
     stride *= 2;
   }
-  if (last - end > stride) last = end + stride;
-  last = first_where(end, last, [&](uint32_t rank) { return byte_at(rank) != wanted; });
-  ++depth;
-  return first < last;
+  if (behind - end > stride) behind = end + stride;
+  return {begin,
+          first_where(end, behind, [&](uint32_t rank) { return byte_at(rank) != wanted; })};
 }
 
 uint32_t PrefixWalk::here() const {

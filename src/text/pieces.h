@@ -99,14 +99,23 @@ uint32_t first_where(uint32_t low, uint32_t high, Holds holds) {
   return low;
 }
 
+// Ranks of pieces that begin with the same bytes.
+struct Ranks {
+  uint32_t first, last;
+};
+
+template <class Value>
+struct Recent;  // recent.h
+
 // Walks the sorted permutation as if it were a trie: after each byte, [first, last) are the ranks
 // of the pieces that begin with the bytes so far.
 struct PrefixWalk {
   const Tokenizer& t;
+  const Recent<Ranks>* recent;  // what other walks have found, or null
   uint32_t first, last, depth;
 
-  explicit PrefixWalk(const Tokenizer& tokenizer)
-      : t(tokenizer), first(0), last(tokenizer.pieces), depth(0) {}
+  explicit PrefixWalk(const Tokenizer& tokenizer, const Recent<Ranks>* found = nullptr)
+      : t(tokenizer), recent(found), first(0), last(tokenizer.pieces), depth(0) {}
 
   // Takes one more byte; false when no piece goes on with it.
   bool step(unsigned char byte);
@@ -115,6 +124,9 @@ struct PrefixWalk {
   uint32_t here() const;
   // The id of the piece that ends here and that the model can give, or kNoToken.
   uint32_t of_model() const;
+
+ private:
+  Ranks find(unsigned char byte) const;
 };
 
 // The order of two texts by their bytes, a prefix before what goes on from it: negative, 0 where

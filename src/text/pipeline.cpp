@@ -72,7 +72,7 @@ const char* check(Tokenizer* t, SectionReader* s) {
   if (t->prefix_bytes > kLongestAffix || suffix_bytes > kLongestAffix ||
       suffix_bytes > s->text_bytes - behind - t->prefix_bytes)
     return "the prefix or the suffix of words is too long";
-  t->pipeline = {static_cast<uint32_t>(own), steps_bytes, suffix_bytes, 0, 0, 0};
+  t->pipeline = {static_cast<uint32_t>(own), steps_bytes, suffix_bytes, 0, 0, 0, 1};
   if (const char* const wrong = check_steps(t)) return wrong;
   if (const char* const wrong = check_filters(*t, 8 * (kFilterBytes - ids_kept(*t)))) return wrong;
   if (t->rule == kUnigramModel) {
@@ -99,7 +99,7 @@ OffsetRoom offset_room(const Tokenizer& t, uint64_t limit) {
 uint64_t model_scratch(const Tokenizer& t, uint64_t limit) {
   switch (t.rule) {
     case kBpe:
-      return merges_scratch(most_symbols(t, limit));
+      return merges_scratch(t, most_symbols(t, limit));
     case kWordPieces:
       return wordpiece_scratch(t, limit);
     case kUnigramModel:
@@ -143,13 +143,12 @@ bool add_bytes(const Tokenizer& t, Word* word, const Symbol& symbol, const unsig
   return true;
 }
 
-void encode_bpe(const Tokenizer& t, IdSink* out, const Stretch& s) {
+void encode_bpe(const Tokenizer& t, IdSink* out, Word* word, const Stretch& s) {
   const size_t n = s.bytes;
   if ((t.flags & kWholeWordsToo) != 0) {
     const uint32_t id = whole(t, s.text, n);
     if (id != kNoToken) return out->put(id, s.text, n);
   }
-  Word word(t, s.scratch, most_symbols(t, s.limit), s.ends);
   bool unknown = false;  // one that may go on is not added yet
   size_t unknown_bytes = 0;
   for (size_t at = 0; at < n;) {
@@ -161,25 +160,30 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const Stretch& s) {
     if (at == n && (t.flags & kEndsWords) != 0) symbol.add(suffix_of(t));
     const uint32_t id = whole(t, symbol.text, symbol.bytes);
     if (id != kNoToken) {
-      if (unknown) word.add(t.unknown, s.text, unknown_bytes);
+      if (unknown) word->add(t.unknown, s.text, unknown_bytes);
       unknown = false;
-      word.add(id, s.text, bytes);
-    } else if ((t.flags & kFallback) == 0 || !add_bytes(t, &word, symbol, s.text)) {
+      word->add(id, s.text, bytes);
+    } else if ((t.flags & kFallback) == 0 || !add_bytes(t, word, symbol, s.text)) {
       const bool goes_on = unknown && (t.flags & kFusesUnknown) != 0;
-      if (unknown && !goes_on) word.add(t.unknown, s.text, unknown_bytes);
+      if (unknown && !goes_on) word->add(t.unknown, s.text, unknown_bytes);
       unknown = t.unknown != kNoToken;
       unknown_bytes = (goes_on ? unknown_bytes : 0) + bytes;
     }
   }
-  if (unknown) word.add(t.unknown, s.text, unknown_bytes);
-  word.finish(out);
+  if (unknown) word->add(t.unknown, s.text, unknown_bytes);
+  word->finish(out);
 }
 
 // The words of a text, each one through the model.
 class Words {
  public:
   Words(const Tokenizer& t, IdSink* out, const Stretch& s)
-      : t_(t), out_(out), s_(s), pieces_(t, s.scratch), segments_(t, out, s.scratch) {
+      : t_(t),
+        out_(out),
+        s_(s),
+        word_(t, s.scratch, most_symbols(t, s.limit), s.ends),
+        pieces_(t, s.scratch),
+        segments_(t, out, s.scratch, t.rule == kUnigramModel ? t.pieces : 0, s.limit) {
     if ((t.flags & kFallback) != 0) segments_.byte_ids = byte_ids(t);
   }
 
@@ -201,7 +205,7 @@ class Words {
     s_.text = text;
     s_.bytes = bytes;
     out_->offsets.word = {text, bytes};
-    if (t_.rule == kBpe) return encode_bpe(t_, out_, s_);
+    if (t_.rule == kBpe) return encode_bpe(t_, out_, &word_, s_);
     if (t_.rule == kWordPieces) return pieces_.put(out_, text, bytes, chars);
     if (t_.rule == kUnigramModel) return segments_.put(text, bytes);
     const uint32_t id = whole(t_, text, bytes);
@@ -211,6 +215,8 @@ class Words {
   const Tokenizer& t_;
   IdSink* out_;
   Stretch s_;
+  // the models, of which one is the section's
+  Word word_;
   const WordPieces pieces_;
   UnigramWords segments_;
 };

@@ -130,7 +130,7 @@ const char* check_clusters(ClustersRow r) {
   return r.longest_rule() > kLongestRule ? "a step's longest rule is out of range" : nullptr;
 }
 
-const char* check_canonical(CanonicalRow r) {
+const char* check_canonical(Tokenizer* t, CanonicalRow r) {
   if (r.runs() == 0) return "canonical order without classes";
   for (uint32_t run = 1; run < r.runs(); ++run)
     if (u32_at(r.table(), run) >> 8 <= u32_at(r.table(), run - 1) >> 8)
@@ -138,6 +138,9 @@ const char* check_canonical(CanonicalRow r) {
   for (uint32_t i = 1; i < r.pairs(); ++i)
     if (r.reaches(i - 1, load_u32(r.pair(i)), load_u32(r.pair(i) + 4)))
       return "the pairs of a composition are not in order";
+  bool stays = u32_at(r.table(), 0) >> 8 >= 0x80;
+  for (uint32_t i = 0; i < r.pairs(); ++i) stays = stays && load_u32(r.pair(i) + 4) >= 0x80;
+  if (!stays) t->pipeline.ascii_stays = 0;
   return nullptr;
 }
 
@@ -175,7 +178,7 @@ const char* check_row(Tokenizer* t, StepRow row, uint64_t bytes) {
     }
     case StepKind::canonical: {
       const CanonicalRow r{row};
-      return bytes < 12 || r.bytes() != bytes ? kSize : check_canonical(r);
+      return bytes < 12 || r.bytes() != bytes ? kSize : check_canonical(t, r);
     }
     case StepKind::clusters: {
       const ClustersRow r{row};
@@ -281,6 +284,22 @@ void StepRun::put(const unsigned char* bytes, size_t n, unsigned char mark, uint
   std::memcpy(to_.text + to_.size, bytes, n);
   std::memset(to_.marks + to_.size, mark & kOfStart, n);
   if (wanted(to_.origins)) fill_origins(to_.origins + to_.size, origin, n);
+  written(n);
+}
+
+void StepRun::copy(size_t at, size_t end) {
+  const size_t n = end - at;
+  work(1 + n);
+  full_ = full_ || capacity_ - to_.size < n;
+  if (full_ || n == 0) return;
+  std::memcpy(to_.text + to_.size, from_.text + at, n);
+  for (size_t i = 0; i < n; ++i) to_.marks[to_.size + i] = from_.marks[at + i] & kOfStart;
+  if (wanted(to_.origins))
+    std::memcpy(to_.origins + to_.size, from_.origins + at, n * sizeof *to_.origins);
+  written(n);
+}
+
+void StepRun::written(size_t n) {
   if (begins_) to_.marks[to_.size] |= kBegins;
   begins_ = false;
   to_.size += n;
@@ -320,9 +339,13 @@ void StepRun::load(const unsigned char* text, size_t begin, size_t end) {
   for (size_t at = begin; at < end && !full_;) {
     const Char c = char_at(text + at, end - at);
     const bool valid = c.code != kNoChar;
-    put(valid ? text + at : kReplacement, valid ? c.bytes : sizeof kReplacement,
+    size_t bytes = c.bytes;
+    while (at != 0 && c.code < 0x80 && at + bytes < end && text[at + bytes] < 0x80) ++bytes;
+    put(valid ? text + at : kReplacement, valid ? bytes : sizeof kReplacement,
         at == 0 ? kOfStart : 0, static_cast<uint32_t>(at));
-    at += c.bytes;
+    for (size_t i = 1; wanted(to_.origins) && c.code < 0x80 && !full_ && i < bytes; ++i)
+      to_.origins[to_.size - bytes + i] += static_cast<uint32_t>(i);
+    at += bytes;
   }
   turn();
 }
@@ -389,9 +412,18 @@ void StepRun::run(StepRow row) {
 
 void StepRun::map(StepRow row, size_t at, size_t end) {
   const MapRow m{row};
+  const auto stays = [&](unsigned char c) {
+    return c < MapRow::kAscii &&
+           static_cast<Change>(m.change(m.ascii(c)) >> kChangeBit) == Change::keep;
+  };
   while (at < end) {
     const unsigned char* const here = from_.text + at;
     const size_t origin = at, begin = to_.size;
+    while (at < end && stays(from_.text[at])) ++at;
+    if (at != origin) {
+      copy(origin, at);
+      continue;
+    }
     const Char c = char_at(here, end - at);
     at += c.bytes;
     const uint32_t run = m.find(c.code == kNoChar ? 0xFFFD : c.code), change = m.change(run);
@@ -466,6 +498,20 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
 }
 
 void StepRun::canonical(StepRow row, size_t at, size_t end) {
+  const auto ascii = [this](size_t i) { return from_.text[i] < 0x80; };
+  // A character of ASCII before another one stays as it is; offsets count all changes together.
+  const bool stays = t_.pipeline.ascii_stays != 0 && !wanted(to_.origins);
+  while (stays && at < end) {
+    size_t same = at;
+    while (same < end && ascii(same) && (same + 1 == end || ascii(same + 1))) ++same;
+    copy(at, same);
+    for (at = same; at < end && (at == same || !ascii(at));) ++at;
+    if (at != same) order_and_compose(row, same, at);
+  }
+  if (at < end) order_and_compose(row, at, end);
+}
+
+void StepRun::order_and_compose(StepRow row, size_t at, size_t end) {
   const CanonicalRow r{row};
   const size_t begin = to_.size, text = at;
   while (at < end) {
@@ -580,11 +626,7 @@ void StepRun::strip(StepRow row, size_t at, size_t end) {
     for (Char c; at < end && blank(c = char_at(from_.text + at, end - at));) at += c.bytes;
   if ((row.u32(0) & kRight) != 0)
     for (Char c; end > at && blank(c = char_before(from_.text + at, end - at));) end -= c.bytes;
-  while (at < end) {
-    const Char c = char_at(from_.text + at, end - at);
-    put(from_.text + at, c.bytes, at);
-    at += c.bytes;
-  }
+  copy(at, end);
 }
 
 void StepRun::replace(StepRow row, size_t at, size_t end) {
@@ -599,10 +641,8 @@ void StepRun::replace(StepRow row, size_t at, size_t end) {
           origin_before(next.end));
     else if (next.end == at)
       return;
-    for (size_t bytes = 0; !next.match && at < next.end; at += bytes) {
-      bytes = char_at(from_.text + at, next.end - at).bytes;
-      put(from_.text + at, bytes, at);
-    }
+    else
+      copy(at, next.end);
     at = next.end;
   }
 }
@@ -615,11 +655,7 @@ void StepRun::prefix(StepRow row, size_t at, size_t end) {
   if (((flags & kFirstSplit) == 0 || (from_.marks[at] & kOfStart) != 0) &&
       ((flags & kUnlessThere) == 0 || !there))
     put(text.text, text.bytes, at);
-  while (at < end) {
-    const size_t bytes = char_at(from_.text + at, end - at).bytes;
-    put(from_.text + at, bytes, at);
-    at += bytes;
-  }
+  copy(at, end);
 }
 
 void StepRun::letters(size_t at, size_t end) {
@@ -637,10 +673,7 @@ void StepRun::split(StepRow row, size_t at, size_t end) {
     bool removed = false;
     const size_t next = cuts.next(pattern, from_.text, memo_, &removed);
     begins_ = true;
-    for (size_t bytes = 0; !removed && at < next; at += bytes) {
-      bytes = char_at(from_.text + at, next - at).bytes;
-      put(from_.text + at, bytes, at);
-    }
+    if (!removed) copy(at, next);
     at = next;
   }
 }

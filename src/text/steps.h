@@ -111,6 +111,9 @@ class StepRun {
   // Writes bytes that come from the character at a place.
   void put(const unsigned char* bytes, size_t n, size_t at);
   void put(const unsigned char* bytes, size_t n, unsigned char mark, uint32_t origin);
+  // Writes at … end − 1 as they are.
+  void copy(size_t at, size_t end);
+  void written(size_t n);
   void place(size_t begin, size_t at, size_t end, unsigned char further);
   // The change (origins.h) of the character at a place of a text that a map has decomposed.
   uint32_t change(size_t at) const { return (from_.marks[at] & kFurther) != 0 ? 1 : 0; }
@@ -122,6 +125,7 @@ class StepRun {
   size_t end_of_split(size_t at) const;
   void map(StepRow row, size_t at, size_t end);
   void canonical(StepRow row, size_t at, size_t end);
+  void order_and_compose(StepRow row, size_t at, size_t end);
   void compose(StepRow row, size_t begin);
   void order_marks(StepRow row, size_t at, size_t end);
   void clusters(StepRow row, size_t at, size_t end);

@@ -68,6 +68,7 @@ struct Tokenizer {
       uint32_t longest_spelled;  // bytes of the longest text in a `spelled` row
       uint32_t longest_held;     // the same for pieces that are held back
       uint32_t holds;            // 1: some pieces are held back
+      uint32_t ascii_stays;      // 1: no character of ASCII is a mark, or composes with one before
     } pipeline;
   };
   float lowest_score;  // of the normal pieces (unigram)

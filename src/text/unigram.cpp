@@ -21,33 +21,35 @@ const char* check(Tokenizer* t, SectionReader* s) {
 }
 
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
-  return 4 * ring_slots(t)   // f32 best score of a segmentation that ends here
-         + 2 * (limit + 1);  // u16 length of its last piece
+  return 4 * ring_slots(t)       // f32 best score of a segmentation that ends here
+         + walks_bytes(t, limit)
+         + 2 * (limit + 1);      // u16 length of its last piece
 }
 
 void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const unsigned char* const text = s.text;
   const uint32_t n = static_cast<uint32_t>(s.bytes);
   if (n == 0) return;
-  uint16_t* const length =
-      reinterpret_cast<uint16_t*>(s.scratch + 4 * static_cast<size_t>(ring_slots(t)));
+  unsigned char* const behind = s.scratch + 4 * static_cast<size_t>(ring_slots(t));
+  const Walks recent(behind, t.pieces, walked(s.limit));
+  uint16_t* const length = reinterpret_cast<uint16_t*>(recent.behind());
   const auto char_size = [=](uint32_t at) {
     const uint32_t bytes = static_cast<uint32_t>(char_bytes(text[at]));
     return bytes < n - at ? bytes : n - at;
   };
   const auto score = [&t](const PrefixWalk& walk, uint32_t bytes, float* of) {
     const uint32_t id = walk.here();
-    if (id == kNoToken) return false;
+    if (id == kNoToken) return id;
     const PieceType type = row(t, id).type();
     // A user-defined piece has a score by its length in place of its own, above what
     // log-probabilities can reach.
     *of = type == PieceType::user_defined
               ? static_cast<float>(0.1 * static_cast<double>(bytes) - 0.1)
               : row(t, id).score();
-    return type != PieceType::unused;
+    return type != PieceType::unused ? id : kNoToken;
   };
-  best_segmentation(t, reinterpret_cast<float*>(s.scratch), length, text, n, t.lowest_score - 10.0f,
-                    char_size, score);
+  best_segmentation(t, recent, reinterpret_cast<float*>(s.scratch), length, nullptr, text, n,
+                    t.lowest_score - 10.0f, char_size, score);
   for (uint32_t at = 0; at < n; at += length[at]) {
     const uint32_t id = find(t, text + at, length[at], false);
     if (id == kNoToken || row(t, id).type() == PieceType::unused)

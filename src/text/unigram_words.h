@@ -29,6 +29,7 @@ inline const char* check_scores(const Tokenizer& t) {
 
 inline uint64_t unigram_scratch(const Tokenizer& t, uint64_t limit) {
   return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
+         + walks_bytes(t, limit)
          + 2 * (limit + 1);     // u16 length
 }
 
@@ -37,30 +38,46 @@ struct UnigramWords {
   const Tokenizer& t;
   IdSink* out;
   double* best;      // (ring_slots) score of the best segmentation that ends here
+  Walks recent;
   uint16_t* length;  // (n + 1) of its last piece; then of the piece that begins here
+  static constexpr uint32_t kShort = 48;
+  uint32_t ids_at[kShort];
   const unsigned char* byte_ids = nullptr;  // u32[256]: what an unknown text becomes, if all are
 
-  UnigramWords(const Tokenizer& tokenizer, IdSink* ids, unsigned char* scratch)
-      : t(tokenizer), out(ids) {
-    unsigned char* const aligned = scratch + (8 - reinterpret_cast<uintptr_t>(scratch) % 8) % 8;
-    best = reinterpret_cast<double*>(aligned);
-    length = reinterpret_cast<uint16_t*>(aligned + 8 * static_cast<size_t>(ring_slots(t)));
-  }
+  // Words of a text of at most `limit` bytes; of another model `pieces` is 0, and there are none.
+  UnigramWords(const Tokenizer& tokenizer, IdSink* ids, unsigned char* scratch, uint32_t pieces,
+               uint64_t limit)
+      : t(tokenizer),
+        out(ids),
+        best(reinterpret_cast<double*>(scratch +
+                                       (8 - reinterpret_cast<uintptr_t>(scratch) % 8) % 8)),
+        recent(reinterpret_cast<unsigned char*>(best + ring_slots(t)), pieces, walked(limit)),
+        length(reinterpret_cast<uint16_t*>(recent.behind())) {}
 
-  // The lengths of the pieces of the best segmentation, each where its piece begins.
+  // The lengths of the pieces of the best segmentation, each where its piece begins; of a short
+  // word the ids, where their pieces end.
   void segment(const unsigned char* text, uint32_t n) {
     const auto char_size = [=](uint32_t at) { return char_at(text + at, n - at).bytes; };
     const auto score_of = [this](const PrefixWalk& walk, uint32_t, double* of) {
       const uint32_t id = walk.of_model();
       if (id != kNoToken) *of = score(t, id);
-      return id != kNoToken;
+      return id;
     };
-    best_segmentation(t, best, length, text, n, score(t, t.pieces), char_size, score_of);
+    best_segmentation(t, recent, best, length, n < kShort ? ids_at : nullptr, text, n,
+                      score(t, t.pieces), char_size, score_of);
   }
 
   // The model's piece of exactly this text, or kNoToken.
   uint32_t piece(const unsigned char* text, size_t bytes) const {
-    return find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
+    PrefixWalk walk(t, &recent);
+    for (size_t i = 0; i < bytes; ++i)
+      if (!walk.step(text[i])) return kNoToken;
+    for (uint32_t rank = walk.first; rank < walk.last; ++rank) {
+      const Row r = row(t, sorted_id(t, rank));
+      if (r.length() != bytes) break;
+      if ((r.marks() & kOfModel) != 0) return sorted_id(t, rank);
+    }
+    return kNoToken;
   }
 
   // The package's token is the text, not the unknown piece's.
@@ -74,7 +91,8 @@ struct UnigramWords {
     const uint32_t n = static_cast<uint32_t>(bytes);
     segment(text, n);
     const auto known = [&](uint32_t at) {
-      const uint32_t id = piece(text + at, length[at]);
+      uint32_t id = n < kShort ? ids_at[at + length[at]] : kNoToken;
+      if (id == kNoToken) id = piece(text + at, length[at]);
       return id != kNoToken && id != t.unknown ? id : kNoToken;
     };
     for (uint32_t at = 0; at < n;) {

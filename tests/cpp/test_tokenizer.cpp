@@ -3,6 +3,8 @@
 // ids; tests/reference/test_tokenizer.py compares many more.
 #include "test_tokenizer.h"
 
+#include "text/recent.h"
+
 using namespace tokenizer_tests;
 
 namespace {
@@ -182,6 +184,23 @@ TEST_CASE("tokenizer: a model of words looks up what begins with a space") {
   CHECK(encode(t, "").empty());
   CHECK(tokenizer_scratch_bytes(t, 100) == 303);
   CHECK(decode(t, {2, 3, 0}) == " a ab?");
+}
+
+TEST_CASE("tokenizer: what was found for one key is not given for another") {
+  std::uint32_t searches = 0, room[3 * 8];
+  CHECK(pieces::Recent<std::uint32_t>::bytes(21, 1000) == 0);
+  CHECK(pieces::Recent<std::uint32_t>::bytes(1000, 1) == 0);
+  CHECK(pieces::Recent<std::uint32_t>::bytes(128, 1000) == sizeof room);
+  unsigned char* const scratch = reinterpret_cast<unsigned char*>(room);
+  const pieces::Recent<std::uint32_t> recent(scratch, 128, 1000);
+  CHECK(recent.behind() == scratch + sizeof room);
+  for (std::uint32_t i = 0; i < 20000; ++i) {
+    const std::uint32_t a = i / 7 * 2654435761u >> 29, b = i / 3 * 2246822519u >> 29;
+    const auto search = [&] { return ++searches, 100 * a + b; };
+    CHECK(recent.get(a, b, search) == 100 * a + b);
+  }
+  CHECK(searches > 64);
+  CHECK(searches < 20000);
 }
 
 TEST_CASE("tokenizer: the scratch is exact, for every length and model") {

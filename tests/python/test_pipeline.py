@@ -388,6 +388,13 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"decoder": sequence("decoders", FALLBACK, metaspace()), "model": BYTE_TOKENS},
         "decoder Metaspace right behind ByteFallback",
     ),
+    "decoder_bytes_class": (
+        {
+            "decoder": joined(FALLBACK, {**replace(Regex="[ae]"), "content": "e"}),
+            "model": BYTE_TOKENS,
+        },
+        f"decoder Replace of '[ae]' {BEHIND}",
+    ),
     "decoder_bytes_odd": (
         {"decoder": FALLBACK, "model": words(["a", "<0x4a>"])},
         "the token '<0x4a>', which the decoder ByteFallback reads as a byte,",
@@ -430,6 +437,13 @@ def test_what_does_the_same_to_a_run_of_bytes(program):
     decoder = sequence("decoders", FALLBACK, nothing, swapped, {"type": "Fuse"})
     tokens = words(["<0xC3>", "<0xA9>", "\u00e9a"])
     assert decoded(program, section_of(decoder=decoder, model=tokens), [[0, 1, 2, 2]]) == ["eeaea"]
+    vowels = {**replace(Regex="[ae]"), "content": "-"}
+    tokens = words(["<0x61>", "ebe", "<0x62>", "\u2581", "<0xE2>", "<0x96>", "<0x81>"])
+    for steps in ([vowels, metaspace(prepend_scheme="never")], [{"type": "Fuse"}, vowels]):
+        section = section_of(decoder=sequence("decoders", FALLBACK, *steps), model=tokens)
+        said = decoded(program, section, [[0, 2, 1], [3, 4, 5, 6, 0]])
+        space = "\u2581" if len(steps[0]) == 1 else " "
+        assert said == ["-b-b-", f"{space}{space}-"]
 
 
 def test_where_inserted_text_comes_from(program):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 
+import numpy as np
 import pytest
 from byte_pieces import BYTES, ODD, READ, tokenizer_json
 from test_tokenizer import Driver, driver  # noqa: F401
@@ -44,6 +45,49 @@ def test_a_tokenizer_json_is_refused_or_gives_the_packages_text(driver: Driver, 
         assert driver.decode(section, sequences) == [
             package.decode(ids).encode() for ids in sequences
         ]
+
+
+_FUSE = {"type": "Fuse"}
+
+
+def _replace(pattern: str, content: str) -> dict:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def _metaspace(scheme: str) -> dict:
+    return {
+        "type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [_replace("[aeiou]", "")],
+        [_replace("[aeiou]", "<z>")],
+        [_replace("-", "--"), _replace("[a-e]", "x"), _replace("x", "_")],
+        [_FUSE, _replace("[ae]", ".")],
+        [_metaspace("never"), _replace("[ab]", "")],
+        [_metaspace("never"), _FUSE, {"type": "Strip", "content": " ", "start": 1, "stop": 0}],
+        [_FUSE, _metaspace("first")],
+    ],
+)
+def test_decoders_behind_byte_fallback(driver: Driver, tmp_path, steps):
+    tokens = ["[UNK]", "a", "e\u2581b", "\u2581", "xay", "-", "\u00e9", "o-"]
+    tokens += [f"<0x{byte:02X}>" for byte in b"ae -\xe2\x96\x81\xc3\xa9"]
+    model = {"type": "WordLevel", "vocab": {t: i for i, t in enumerate(tokens)}}
+    decoder = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, *steps]}
+    path = tmp_path / "tokenizer.json"
+    tree = {"version": "1.0", "added_tokens": [], "decoder": decoder}
+    path.write_text(json.dumps({**tree, "model": {**model, "unk_token": "[UNK]"}}))
+    package = tokenizers.Tokenizer.from_file(str(path))
+    random = np.random.default_rng(7)
+    sequences = [random.integers(1, len(tokens), n % 5 + 1).tolist() for n in range(900)]
+    # of a run of bytes that is not UTF-8 the package makes U+FFFD for each one
+    said = [(ids, text) for ids in sequences if "\ufffd" not in (text := package.decode(ids))]
+    assert len(said) > 200
+    section = driver.section(build_hf_section(path)[0])
+    assert driver.decode(section, [ids for ids, _ in said]) == [t.encode() for _, t in said]
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -57,12 +57,16 @@ void print(const Engine& e, const TokenizeOptions& o, uint32_t side, uint64_t nu
     if (i < places.size()) out += format("\t%zu\t%zu", places[i][0], places[i][1]);
     out += (i < segments.size() ? format("\t%u", segments[i]) : "") + "\n";
   }
+  if (!o.json) {
+    output(out + "\n");
+    return;
+  }
   Json json;
   json.open('{').add("line", number).add("ids", ids);
   if (!o.print_ids) json.add("pieces", pieces);
   if (!places.empty()) json.add("offsets", places);
   if (!segments.empty()) json.add("segments", segments);
-  output((o.json ? json.close('}').str() : out) + "\n");
+  output(json.close('}').str() + "\n");
 }
 
 bool decode(const Engine& e, uint32_t side, const Input& input, string* out, string* why) {

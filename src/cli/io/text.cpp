@@ -216,7 +216,10 @@ const char* plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 string join(const TokenIds& ids) {
   string out;
-  for (uint32_t id : ids) out += (out.empty() ? "" : ",") + to_string(id);
+  for (uint32_t id : ids) {
+    if (!out.empty()) out += ',';
+    out += to_string(id);
+  }
   return out;
 }
 

@@ -119,6 +119,14 @@ def _replace(chain: Chain, step: dict) -> None:
     pattern, _ = pattern_of(given, "decoder Replace")
     if (chain.merged or chain.as_bytes) and "String" in given:
         return _filter(chain, given["String"], content)
+    if chain.as_bytes:  # of which a character may be made
+        signs = _of_ascii(pattern, content)
+        if not signs:
+            what = shown(given["Regex"])
+            refuse(f"decoder Replace of {what} behind another that joins the tokens")
+        for sign in signs:
+            _filter(chain, sign, content)
+        return
     if chain.merged:
         _of_one_character(chain, shown(given["Regex"]), pattern.of_one_character())
 
@@ -128,6 +136,16 @@ def _replace(chain: Chain, step: dict) -> None:
         return "".join(content if match else token[a:b] for a, b, match in parts)
 
     chain.add(lambda token, place: replaced(token))
+
+
+def _of_ascii(pattern: Pattern, content: str) -> list[str]:
+    """The characters of a pattern that matches each of them alone, where it makes no difference
+    which is replaced first; else none."""
+    characters = pattern.of_one_character()
+    if characters is None or characters[128:].any():
+        return []
+    signs = [chr(code) for code in np.flatnonzero(characters)]
+    return [] if len(signs) > 1 and set(signs) & set(content) else signs
 
 
 def _of_one_character(chain: Chain, what: str, characters: np.ndarray | None) -> None:
@@ -169,7 +187,7 @@ def _metaspace(chain: Chain, step: dict) -> None:
     sign, drops = member(step, "replacement", "decoder"), prepend_scheme(step, "decoder") != "never"
     if len(sign) != 1:
         refuse(f"decoder Metaspace with replacement {shown(sign)}")
-    if chain.merged:  # then all of it is the first token
+    if chain.merged or chain.as_bytes:  # then all of it is the first token, if there is a first one
         return _filter(chain, sign, "" if drops else " ")
 
     def change(token: str, place: Place) -> str:
@@ -280,7 +298,12 @@ def _takes_parts(step: dict) -> bool:
     if step["type"] == "Replace":
         pattern = step.get("pattern")
         text = pattern.get("String") if isinstance(pattern, dict) else None
-        return isinstance(text, str) and len(text) == 1
+        # or characters of ASCII, of which _replace makes sure
+        return isinstance(text, str) and len(text) == 1 or isinstance(pattern, dict) and (
+            isinstance(pattern.get("Regex"), str)
+        )
+    if step["type"] == "Metaspace":
+        return prepend_scheme(step, "decoder") == "never"
     nothing = step["type"] == "Strip" and step.get("start") == step.get("stop") == 0
     return nothing or step["type"] in ("Fuse", "ByteFallback")
 
