@@ -842,6 +842,7 @@ typedef struct phasor_tensor {
   const char* type;          /* "f32", "q8", …; static */
   const char* layout;        /* "panel16", "rows", "vector"; static */
   uint64_t rows, cols, offset, bytes;
+  uint32_t inputs;           /* bits of the inputs of its products: 8 or 16; 0: f32, or none */
 } phasor_tensor;
 #define PHASOR_TENSOR_INIT PHASOR_INIT(phasor_tensor)
 
@@ -1198,6 +1199,8 @@ typedef struct phasor_quantize_options {
   const float* moments;    /* (moment_count) for q8 and q4: the mean square of the inputs of each
                               matrix, by column, matrices in file order. Default: NULL, all 1 */
   uint64_t moment_count;   /* columns of all matrices */
+  uint32_t inputs;         /* bits of the inputs of quantized matrices: 8 or 16. Default: 0, as the
+                              file has them, 8 for a matrix that is quantized now */
 } phasor_quantize_options;
 #define PHASOR_QUANTIZE_OPTIONS_INIT PHASOR_INIT(phasor_quantize_options)
 

@@ -21,6 +21,8 @@
 #define PHASOR_BUILD_WORDS(X)                     \
   /* layers with a window keep no more than it */ \
   X("ring", kHasRing)                             \
+  /* inputs of 16 bits of weights in int8 and int4 */ \
+  X("inputs16", kHasInputs16)                     \
   /* norms */                                     \
   X("layer-norm", kHasLayerNorm)                  \
   X("rms-norm", kHasRmsNorm)                      \

@@ -19,6 +19,10 @@ constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
 // Inputs of a matrix in q8r: the sums of its rows fit an int32 (rule 1.18).
 constexpr uint32_t kMostInRow = 132104;
 
+// The form of the inputs that a matrix is multiplied by, beside its type's own, which is 0: whole
+// numbers of 16 bits in place of 8 (rule 1.21).
+constexpr uint8_t kInputs16 = 1;
+
 enum class Layout : uint8_t { panel16 = 1, rows = 2, vector = 3 };
 
 // no overflow for n < 2^63

@@ -1,6 +1,7 @@
 // The structs of the interface that begin with struct_size (rule 3.9): read and written as far as
 // the caller knows them.
 #pragma once
+#include <stddef.h>
 #include <string.h>
 
 #include "status.h"
@@ -19,6 +20,10 @@ void required([[maybe_unused]] Pointers... pointers) noexcept {
 // here: a specialization that says the offset of the first new field.
 template <class T>
 constexpr size_t kFirstSize = sizeof(T);
+template <>
+constexpr size_t kFirstSize<phasor_tensor> = offsetof(phasor_tensor, inputs);
+template <>
+constexpr size_t kFirstSize<phasor_quantize_options> = offsetof(phasor_quantize_options, inputs);
 
 // A shorter struct is an older caller's. A longer one asks for what this library does not know.
 template <class T>

@@ -272,6 +272,8 @@ phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phaso
   made.cols = e.cols;
   made.offset = e.offset;
   made.bytes = e.bytes;
+  if (quantized_type(e.type) && e.layout == Layout::panel16)
+    made.inputs = e.inputs == kInputs16 ? 16 : 8;
   return write_result(out, made);
 }
 

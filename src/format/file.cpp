@@ -207,10 +207,13 @@ phasor_status check_directory(const File& file, phasor_error* error) {
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i, ": keys must ascend");
     before = e.key;
     const uint8_t type = raw[4], layout = raw[5];
-    if (type < 1 || type > kTypes || layout < 1 || layout > 3 || load_u16(raw + 6) != 0 ||
-        load_u64(raw + 40) != 0)
+    if (type < 1 || type > kTypes || layout < 1 || layout > 3 || raw[6] > kInputs16 ||
+        raw[7] != 0 || load_u64(raw + 40) != 0)
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
-                  ": unknown type or layout, or a reserved field is not zero");
+                  ": unknown type, layout or form of inputs, or a reserved field is not zero");
+    if (raw[6] != 0 && (!quantized_type(e.type) || e.layout != Layout::panel16))
+      return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
+                  ": inputs of 16 bits, which only panels of a quantized type have");
     const uint64_t bytes = tensor_bytes(e);
     if (bytes == 0 || bytes != e.bytes)
       return fail(error, PHASOR_BAD_FILE, {kSectionDirectory, PHASOR_NONE, bytes, e.bytes},
@@ -270,9 +273,9 @@ uint32_t entry_count(const File& file) noexcept {
 Entry entry_at(const File& file, uint32_t index) noexcept {
   const unsigned char* p =
       file.data + file.sections[kSectionDirectory].offset + 8 + uint64_t(index) * kEntryBytes;
-  return {load_u32(p),      static_cast<Type>(p[4]), static_cast<Layout>(p[5]),
-          load_u64(p + 8),  load_u64(p + 16),        load_u32(p + 24),
-          load_u32(p + 28), load_u32(p + 32),        load_u32(p + 36)};
+  return {load_u32(p),      static_cast<Type>(p[4]), static_cast<Layout>(p[5]), p[6],
+          load_u64(p + 8),  load_u64(p + 16),        load_u32(p + 24),          load_u32(p + 28),
+          load_u32(p + 32), load_u32(p + 36)};
 }
 
 phasor_status check_file(const File& file, phasor_error* error) noexcept {

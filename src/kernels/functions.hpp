@@ -13,6 +13,16 @@ namespace {
 
 constexpr float kRound =
     12582912.0f;  // 1.5·2^23: adding it rounds to an integer, ties to even, below 2^22
+// Inputs of a product in whole numbers up to kMost, at kPart of the largest (1.3, and of two planes
+// 1.21); of a group or row whose largest is below kLeast all are 0.
+template <size_t Planes>
+struct IntInputs {
+  static constexpr float kMost = 127.0f, kPart = 0x1.020408p-7f, kLeast = 0x1p-80f;
+};
+template <>
+struct IntInputs<2> {
+  static constexpr float kMost = 32512.0f, kPart = 0x1.020408p-15f, kLeast = 0x1p-72f;
+};
 constexpr float kLog2e = 0x1.715476p+0f;
 constexpr float kLn2 = 0x1.62e430p-1f, kLn2Low = -0x1.05c610p-29f;  // ln 2 = kLn2 + kLn2Low + 2^-57
 constexpr float kInfinity = __builtin_inff();

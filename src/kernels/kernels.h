@@ -51,6 +51,12 @@ struct Kernels {
   void (*quantize_whole)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                          size_t block);
 
+  // The same with 16 bits an input (1.21): q = 255·hi + lo. Each row has a plane of hi, then one of
+  // lo: q (2, 32·G), sum (2, G), scale (G); of a whole row q (2, 64·⌈K/64⌉), sum (2), scale (1).
+  void (*quantize_row16)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols);
+  void (*quantize_whole16)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                           size_t block);
+
   // y (R, ldy) = dequantized product, then + bias. xq (R, 32·G), xs (R, G), xsum (R, G) from
   // quantize_row. w: P panels of the type.
   // q8, q4   per group acc = fma(float(isum), sx·sw, acc), groups ascending (1.2, 1.4); a scale
@@ -59,7 +65,9 @@ struct Kernels {
   //          fma(sx·float(Σx), m, acc) (1.20); sw and m are exact in f32 (grid_at of gather.h)
   // q8r      float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then
   //          [G][8][16][4], G = 2·⌈K/64⌉
-#define PHASOR_MEMBER(type, ...) LinearInt8* linear_##type;
+  // linear16 is the same product of rows from quantize_row16 or quantize_whole16: isum is 255·Σw·hi
+  // + Σw·lo, and in float fma(255, float(Σw·hi), float(Σw·lo)).
+#define PHASOR_MEMBER(type, ...) LinearInt8 *linear_##type, *linear16_##type;
   PHASOR_INT8_TYPES(PHASOR_MEMBER, )
 #undef PHASOR_MEMBER
 
@@ -75,6 +83,17 @@ struct Kernels {
     }
   }
   LinearInt8* linear_int8(Type type) const {
+    switch (product_type(type)) {
+      PHASOR_INT8_TYPES(PHASOR_CASE, )
+      default:
+        return nullptr;
+    }
+  }
+#undef PHASOR_CASE
+#define PHASOR_CASE(type, ...) \
+  case Type::type:             \
+    return linear16_##type;
+  LinearInt8* linear_int16(Type type) const {
     switch (product_type(type)) {
       PHASOR_INT8_TYPES(PHASOR_CASE, )
       default:

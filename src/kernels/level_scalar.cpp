@@ -125,27 +125,54 @@ struct Scalar {
       }
   }
 
-  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
-    for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
+  // t, which has kRound in it, as a whole number within ±kMost.
+  template <size_t Planes>
+  static PHASOR_INLINE int32_t whole_number(float t) {
+    constexpr int32_t kMost = static_cast<int32_t>(IntInputs<Planes>::kMost);
+    const int32_t v = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
+    return v < -kMost ? -kMost : v > kMost ? kMost : v;
+  }
+  // It to the planes at q, `apart` bytes apart, and to their sums: of two v = 255·hi + lo, hi the
+  // nearest to v/255.
+  template <size_t Planes>
+  static PHASOR_INLINE void put(int8_t* q, size_t apart, int32_t (&sum)[Planes], int32_t v) {
+    int32_t hi = v;
+    if (Planes == 2) {
+      hi = (v + (v < 0 ? -127 : 127)) / 255;
+      q[apart] = static_cast<int8_t>(v - 255 * hi);
+      sum[Planes - 1] += v - 255 * hi;
+    }
+    *q = static_cast<int8_t>(hi);
+    sum[0] += hi;
+  }
+  template <size_t Planes>
+  static PHASOR_INLINE void row_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
+                                       size_t cols) {
+    using In = IntInputs<Planes>;
+    const size_t groups = (cols + kGroup - 1) / kGroup;
+    for (size_t first = 0; first < cols; first += kGroup, ++sum) {
       const size_t n = cols - first < kGroup ? cols - first : kGroup;
       float amax = 0.0f;
       for (size_t i = 0; i < n; ++i) {
         const float a = abs(v1{x[first + i]}).x;
         amax = a > amax ? a : amax;
       }
-      const bool zero = amax < 0x1p-80f;
-      const float inv = zero ? 0.0f : 127.0f / amax;
-      int32_t total = 0;
-      for (size_t i = 0; i < kGroup; ++i) {
+      const bool zero = amax < In::kLeast;
+      const float inv = zero ? 0.0f : In::kMost / amax;
+      int32_t total[Planes] = {};
+      for (size_t i = 0; i < kGroup; ++i, ++q) {
         const float t = (i < n && !zero ? x[first + i] * inv : 0.0f) + kRound;
-        int32_t v = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
-        v = v < -127 ? -127 : v > 127 ? 127 : v;
-        q[i] = static_cast<int8_t>(v);
-        total += v;
+        put<Planes>(q, groups * kGroup, total, whole_number<Planes>(t));
       }
-      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
-      *sum++ = total;
+      for (size_t p = 0; p < Planes; ++p) sum[p * groups] = total[p];
+      *scale++ = zero ? 0.0f : amax * In::kPart;
     }
+  }
+  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    row_to_int<1>(q, scale, sum, x, cols);
+  }
+  static void quantize_row16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    row_to_int<2>(q, scale, sum, x, cols);
   }
 
   // 64 inputs from x on, or the n that there are, as they are rounded.
@@ -154,8 +181,10 @@ struct Scalar {
     for (size_t i = 0; block != 0 && i < n && i < kRowStep; i += block)
       rotate_block(v + i, block, rotation_scale(block));
   }
-  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
-                             size_t block) {
+  template <size_t Planes>
+  static void whole_to_int(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                           size_t block) {
+    using In = IntInputs<Planes>;
     float v[kRowStep], amax = 0.0f;
     for (size_t k = 0; k < cols; k += kRowStep) {
       load_whole(v, x + k, cols - k, block);
@@ -164,21 +193,25 @@ struct Scalar {
         amax = a > amax ? a : amax;
       }
     }
-    const bool zero = amax < 0x1p-80f;
-    const float inv = zero ? 0.0f : 127.0f / amax;
-    int32_t total = 0;
+    const bool zero = amax < In::kLeast;
+    const float inv = zero ? 0.0f : In::kMost / amax;
+    const size_t padded = (cols + kRowStep - 1) / kRowStep * kRowStep;
+    int32_t total[Planes] = {};
     for (size_t k = 0; k < cols; k += kRowStep) {
       load_whole(v, x + k, cols - k, block);
-      for (const float value : v) {
-        const float t = (zero ? 0.0f : value * inv) + kRound;
-        int32_t n = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
-        n = n < -127 ? -127 : n > 127 ? 127 : n;
-        *q++ = static_cast<int8_t>(n);
-        total += n;
-      }
+      for (const float value : v)
+        put<Planes>(q++, padded, total, whole_number<Planes>((zero ? 0.0f : value * inv) + kRound));
     }
-    *scale = zero ? 0.0f : amax * 0x1.020408p-7f;
-    *sum = total;
+    for (size_t i = 0; i < Planes; ++i) sum[i] = total[i];
+    *scale = zero ? 0.0f : amax * In::kPart;
+  }
+  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                             size_t block) {
+    whole_to_int<1>(q, scale, sum, x, cols, block);
+  }
+  static void quantize_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    whole_to_int<2>(q, scale, sum, x, cols, block);
   }
 
   // Of one row and one panel: the sums over all groups, then one scale.
@@ -250,6 +283,65 @@ struct Scalar {
         store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
       }
     }
+  }
+
+  // The same of inputs of 16 bits (1.21). The products of output i with `count` inputs of both
+  // planes, `apart` bytes apart, rounded once more: 255·hi + lo.
+  static float joined(int32_t high, int32_t low) {
+    return fma1(255.0f, static_cast<float>(high), static_cast<float>(low));
+  }
+  template <class Q>
+  static float wide_sum(const int8_t* x, size_t apart, size_t count, const unsigned char* values,
+                        size_t i, int32_t high, int32_t low) {
+    for (size_t k = 0; k < count; ++k) {
+      const int32_t w = Q::value(values, i, k);
+      high += x[k] * w;
+      low += x[apart + k] * w;
+    }
+    return joined(high, low);
+  }
+  // The chains of one row and one panel over all groups.
+  template <class Q>
+  static void wide_row(float* acc, const int8_t* x, const float* xs, const int32_t* xsum,
+                       const unsigned char* panel, const unsigned char* values, size_t groups) {
+    const size_t apart = groups * kGroup;
+    constexpr int32_t kLess = minimum_type(Q::kMinima) ? 0 : Q::kOffset;
+    for (size_t g = 0; g < groups; ++g, x += kGroup, values += Q::kGroupBytes)
+      for (size_t i = 0; i < kLanes; ++i) {
+        const int32_t high = xsum[g], low = xsum[groups + g];
+        const float sum =
+            wide_sum<Q>(x, apart, kGroup, values, i, -kLess * high, -kLess * low);
+        if (minimum_type(Q::kMinima)) {
+          const Grid grid = grid_at(panel, Q::kMinima, Layout::panel16, groups, i, g);
+          acc[i] = fma1(sum, xs[g] * grid.scale, acc[i]);
+          acc[i] = fma1(xs[g] * joined(high, low), grid.least, acc[i]);
+        } else {
+          acc[i] = fma1(sum, xs[g] * half_at(panel, g * kLanes + i), acc[i]);
+        }
+      }
+  }
+  template <class Q>
+  static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                           size_t bias_n, size_t panels, size_t groups) {
+    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    const size_t plane = kOneScale ? kLanes * 4
+                         : minimum_type(Q::kMinima)
+                             ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
+                             : plane_bytes(groups),
+                 cols = groups * kGroup;
+    const unsigned char* panel = static_cast<const unsigned char*>(w);
+    for (size_t p = 0; p < panels; ++p, panel += plane + groups * Q::kGroupBytes)
+      for (size_t r = 0; r < rows; ++r) {
+        const int8_t* x = xq + r * 2 * cols;
+        float acc[kLanes] = {};
+        for (size_t i = 0; i < kLanes && kOneScale; ++i)
+          acc[i] = wide_sum<Q8>(x, cols, cols, panel + plane, i, 0, 0) *
+                   (xs[r] * F32::weight(panel, i, 0));
+        if (!kOneScale)
+          wide_row<Q>(acc, x, xs + r * groups, xsum + r * 2 * groups, panel, panel + plane, groups);
+        store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+      }
   }
 
   template <class K>

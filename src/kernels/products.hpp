@@ -19,7 +19,7 @@
 
 namespace phasor {
 
-#define PHASOR_DECLARED(type, ...) static LinearInt8 linear_##type;
+#define PHASOR_DECLARED(type, ...) static LinearInt8 linear_##type, linear16_##type;
 using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {
@@ -58,7 +58,8 @@ constexpr Kernels with_products(Kernels k) {
   if constexpr (level_built(Products::kName)) {
     k.name = Products::kName;
 #define PHASOR_SET(type, Weights, built, ...) \
-  k.linear_##type = built ? Products::linear_##type : nullptr;
+  k.linear_##type = built ? Products::linear_##type : nullptr; \
+  k.linear16_##type = built && kHasInputs16 ? Products::linear16_##type : nullptr;
     PHASOR_INT8_TYPES(PHASOR_SET, )
 #undef PHASOR_SET
     k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
@@ -73,7 +74,8 @@ constexpr Kernels with_products(Kernels k) {
     product(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);                         \
   }
 #define PHASOR_PRODUCT_OF(type, Weights, built, Products, Body) \
-  void PHASOR_PRODUCT(Products::linear_##type, Body::linear_int8<Body::Weights>)
+  void PHASOR_PRODUCT(Products::linear_##type, Body::linear_int8<Body::Weights>) \
+  void PHASOR_PRODUCT(Products::linear16_##type, Body::linear_int16<Body::Weights>)
 #define PHASOR_PRODUCTS(Products, Body)                  \
   PHASOR_INT8_TYPES(PHASOR_PRODUCT_OF, Products, Body)   \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }

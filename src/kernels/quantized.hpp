@@ -1,6 +1,7 @@
 // The linear products of the vector levels with weights in q8, q4, q4m, q4k and q8r: activations to
 // int8 row by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
-// 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19).
+// 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19). Inputs of
+// 16 bits are two rows of int8 with the same weights (rule 1.21).
 #pragma once
 #include <type_traits>
 
@@ -12,16 +13,26 @@ namespace phasor {
 namespace {
 
 // Rows of activations as quantize_row leaves them: values, and a scale and a sum for each of the
-// groups; or as quantize_whole does, with one of each for a row.
-struct Int8Rows {
+// groups; or as quantize_whole does, with one of each for a row. Of inputs of 16 bits each row has
+// two planes, of values and of sums: hi, then lo.
+template <size_t Planes>
+struct IntRows {
   const int8_t* q;
   const float* scale;
   const int32_t* sum;
   size_t groups, scales;
-  PHASOR_INLINE Int8Rows from(size_t r) const {
-    return {q + r * groups * kGroup, scale + r * scales, sum + r * scales, groups, scales};
+  PHASOR_INLINE IntRows from(size_t r) const {
+    return {q + r * Planes * groups * kGroup, scale + r * scales, sum + r * Planes * scales, groups,
+            scales};
+  }
+  PHASOR_INLINE const int8_t* plane(size_t i) const { return q + i * groups * kGroup; }
+  PHASOR_INLINE int32_t sum_at(size_t i, size_t g) const { return sum[i * scales + g]; }
+  // Σx of a group, of the whole numbers.
+  PHASOR_INLINE float total(size_t g) const {
+    return static_cast<float>(Planes == 1 ? sum[g] : 255 * sum[g] + sum[scales + g]);
   }
 };
+using Int8Rows = IntRows<1>;
 
 // The sign bit of the lanes whose number has S.
 template <size_t S>
@@ -47,7 +58,32 @@ struct Quantized {
       t.v[i] = as_int<A>(x.v[i]) - typename V::I(static_cast<int32_t>(bits_of(kRound)));
     return t;
   }
+  // 32 whole numbers to the planes at q, `apart` bytes apart, and to their sums (1.21).
+  template <size_t Planes>
+  static PHASOR_INLINE void narrow(int8_t* q, size_t apart, int32_t (&sum)[Planes], V a, V b) {
+    const V round = V::set(kRound);
+    if constexpr (Planes == 1) {
+      sum[0] += L::Int8::narrow(q, rounded(a + round), rounded(b + round));
+    } else {
+      const V part = V::set(0x1.010102p-8f), base = V::set(255.0f);  // 1/255
+      a = (a + round) - round;
+      b = (b + round) - round;
+      const V high_a = (a * part + round) - round, high_b = (b * part + round) - round;
+      sum[0] += L::Int8::narrow(q, rounded(high_a + round), rounded(high_b + round));
+      sum[1] += L::Int8::narrow(q + apart, rounded((a - high_a * base) + round),
+                                   rounded((b - high_b * base) + round));
+    }
+  }
   static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    rows_to_int<1>(q, scale, sum, x, cols);
+  }
+  static void quantize_row16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    rows_to_int<2>(q, scale, sum, x, cols);
+  }
+  template <size_t Planes>
+  static PHASOR_INLINE void rows_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
+                                        size_t cols) {
+    const size_t groups = (cols + kGroup - 1) / kGroup;
     for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
       const size_t n = cols - first;
       const V none = V::set(0.0f), a = V::load(x + first, n);
@@ -55,11 +91,13 @@ struct Quantized {
                   : n > kLanes ? V::load_part(x + first + kLanes, n - kLanes)
                                : none;
       const float amax = largest_lane(larger(abs(a), abs(b)));
-      const bool zero = amax < 0x1p-80f;
-      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
-      const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
-      *sum++ = L::Int8::narrow(q, rounded((zero ? none : a * inv) + round),
-                               rounded((zero ? none : b * inv) + round));
+      const bool zero = amax < IntInputs<Planes>::kLeast;
+      *scale++ = zero ? 0.0f : amax * IntInputs<Planes>::kPart;
+      const V inv = V::set(zero ? 0.0f : IntInputs<Planes>::kMost / amax);
+      int32_t total[Planes] = {};
+      narrow<Planes>(q, groups * kGroup, total, zero ? none : a * inv, zero ? none : b * inv);
+      PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i) sum[i * groups] = total[i];
+      ++sum;
     }
   }
 
@@ -110,6 +148,15 @@ struct Quantized {
   static constexpr size_t kKept = T::kStream ? 1536 : 0;
   static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                              size_t block) {
+    whole_to_int<1>(q, scale, sum, x, cols, block);
+  }
+  static void quantize_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    whole_to_int<2>(q, scale, sum, x, cols, block);
+  }
+  template <size_t Planes>
+  static PHASOR_INLINE void whole_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
+                                         size_t cols, size_t block) {
     alignas(64) float kept[kKept + 1];
     const bool keep = block != 0 && cols <= kKept;
     V v[4], most = V::set(0.0f);
@@ -121,23 +168,24 @@ struct Quantized {
     }
     if (keep) x = kept, block = 0;
     const float amax = largest_lane(most);
-    const bool zero = amax < 0x1p-80f;
-    const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
-    int32_t total = 0;
+    const bool zero = amax < IntInputs<Planes>::kLeast;
+    const V inv = V::set(zero ? 0.0f : IntInputs<Planes>::kMost / amax);
+    const size_t padded = (cols + kRowStep - 1) / kRowStep * kRowStep;
+    int32_t total[Planes] = {};
     for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep) {
       load_step(v, x + k, cols - k, block);
       PHASOR_UNROLL for (size_t i = 0; i < 4; i += 2)
-        total += L::Int8::narrow(q + i * kLanes, rounded(v[i] * inv + round),
-                                 rounded(v[i + 1] * inv + round));
+        narrow<Planes>(q + i * kLanes, padded, total, v[i] * inv, v[i + 1] * inv);
     }
-    *scale = zero ? 0.0f : amax * 0x1.020408p-7f;
-    *sum = total;
+    *scale = zero ? 0.0f : amax * IntInputs<Planes>::kPart;
+    PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i) sum[i] = total[i];
   }
 
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8 {
     using Int8 = typename L::Int8;
     static constexpr bool kOneScale = false, kMinima = false, kSupers = false;
+    static constexpr size_t kPlanes = 1;
     static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
       to[0] = L::half16(plane + g * (kLanes * 2));
@@ -181,7 +229,7 @@ struct Quantized {
   template <class Int4>
   struct Nibbles : Int4 {
     static constexpr bool kOneScale = false;
-    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+    static constexpr size_t kPlanes = 1, kGroupBytes = kLanes * kGroup / 2;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
@@ -225,31 +273,49 @@ struct Quantized {
     }
   };
 
+  // The same weights for inputs of 16 bits, and what a sum of theirs is as a float: exact where the
+  // planes' sums are below 2^24, and rounded once.
+  template <class Q>
+  struct Wide : Q {
+    static constexpr size_t kPlanes = 2;
+  };
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE V sum_of(const typename Q::Sum (&sum)[R][P], size_t r, size_t p) {
+    if constexpr (Q::kPlanes == 1)
+      return Q::to_float(sum[r][p]);
+    else
+      return fma(V::set(255.0f), Q::to_float(sum[2 * r][p]), Q::to_float(sum[2 * r + 1][p]));
+  }
+
   // The sums of group g: R rows by P panels, whose groups begin at w.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R],
+  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R * Q::kPlanes][P],
+                                      const IntRows<Q::kPlanes> (&rows)[R],
                                       const unsigned char* const (&w)[P], size_t g) {
-    const int8_t* x[R];
+    constexpr size_t kPlanes = Q::kPlanes;
+    const int8_t* x[R * kPlanes];
     const unsigned char* wg[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-      x[r] = rows[r].q + g * kGroup;
-      const typename Q::Sum start = Q::start(rows[r].sum[g]);
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[r][p] = start;
+    PHASOR_UNROLL for (size_t i = 0; i < R * kPlanes; ++i) {
+      const IntRows<kPlanes>& row = rows[i / kPlanes];
+      x[i] = row.plane(i % kPlanes) + g * kGroup;
+      const typename Q::Sum start = Q::start(row.sum_at(i % kPlanes, g));
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = start;
     }
     Q::products(sum, x, wg);
   }
   // The chains go on by them; scales: 16 of each panel, and 16 minima where there are any.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P],
-                                      const Int8Rows (&rows)[R], size_t g,
+  static PHASOR_INLINE void add_group(V (&acc)[R][P],
+                                      const typename Q::Sum (&sum)[R * Q::kPlanes][P],
+                                      const IntRows<Q::kPlanes> (&rows)[R], size_t g,
                                       const V (&scales)[P][1 + Q::kMinima]) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
       const V sx = V::set(rows[r].scale[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-        acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p][0], acc[r][p]);
+        acc[r][p] = fma(sum_of<Q>(sum, r, p), sx * scales[p][0], acc[r][p]);
       if constexpr (Q::kMinima) {
-        const V all = V::set(rows[r].scale[g] * static_cast<float>(rows[r].sum[g]));
+        const V all = V::set(rows[r].scale[g] * rows[r].total(g));
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
           acc[r][p] = fma(all, scales[p][1], acc[r][p]);
       }
@@ -257,15 +323,15 @@ struct Quantized {
   }
   // Outputs of R rows by P panels, whose scales and groups begin at `scales` and w.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
+  static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
                                          const unsigned char* const (&scale_plane)[P],
                                          const unsigned char* const (&values)[P], Ahead& ahead) {
     std::conditional_t<Q::kSupers, Super<L>, char> supers[P];
     start_chains(acc);
     for (size_t g = 0; g < rows[0].groups; ++g) {
       if constexpr (T::kStream) ahead.ask();
-      typename Q::Sum sum[R][P];
-      sum_group<Q>(sum, rows, values, g);
+      typename Q::Sum sum[R * Q::kPlanes][P];
+      sum_group<Q, R, P>(sum, rows, values, g);
       V scales[P][1 + Q::kMinima];
       if constexpr (Q::kSupers) {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
@@ -275,43 +341,46 @@ struct Quantized {
       } else {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
       }
-      add_group<Q>(acc, sum, rows, g, scales);
+      add_group<Q, R, P>(acc, sum, rows, g, scales);
     }
   }
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void whole_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
+  static PHASOR_INLINE void whole_tile(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
                                        const unsigned char* const (&scale_plane)[P],
                                        const unsigned char* const (&values)[P], Ahead& ahead) {
-    constexpr size_t kSums = R * P == 1 ? L::Int8::kChains : 1;
-    typename Q::Sum sum[kSums][R][P];
-    const int8_t* x[R];
+    constexpr size_t kPlanes = Q::kPlanes, kRows = R * kPlanes;
+    constexpr size_t kSums = R * P == 1 && L::Int8::kChains > 1 ? L::Int8::kChains / kPlanes : 1;
+    typename Q::Sum sum[kSums][kRows][P];
+    const int8_t* x[kRows];
     const unsigned char* w[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = values[p];
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-      x[r] = rows[r].q;
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
+      x[r] = rows[r / kPlanes].plane(r % kPlanes);
       PHASOR_UNROLL for (size_t i = 0; i < kSums; ++i) {
-        const typename Q::Sum start = Q::start(i == 0 ? rows[r].sum[0] : 0);
+        const typename Q::Sum start =
+            Q::start(i == 0 ? rows[r / kPlanes].sum_at(r % kPlanes, 0) : 0);
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][r][p] = start;
       }
     }
     for (size_t g = rows[0].groups; g != 0; --g) {
       if constexpr (T::kStream && R > 1) ahead.ask();
       Q::products(sum, x, w);
-      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) x[r] += kGroup;
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) x[r] += kGroup;
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] += Q::kGroupBytes;
     }
     if constexpr (kSums > 1)
-      PHASOR_UNROLL for (size_t i = 1; i < kSums; ++i) Q::join(sum[0][0][0], sum[i][0][0]);
+      PHASOR_UNROLL for (size_t i = 1; i < kSums; ++i)
+        PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) Q::join(sum[0][r][0], sum[i][r][0]);
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
       const V scales = V::load(reinterpret_cast<const float*>(scale_plane[p]));
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-        acc[r][p] = Q::to_float(sum[0][r][p]) * (V::set(rows[r].scale[0]) * scales);
+        acc[r][p] = sum_of<Q>(sum[0], r, p) * (V::set(rows[r].scale[0]) * scales);
     }
   }
   // One row by one panel: the scales of 64 groups, or what eight groups share of them, then the
   // groups.
   template <class Q>
-  static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
+  static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const IntRows<Q::kPlanes> (&row)[1],
                                         const unsigned char* plane,
                                         const unsigned char* const (&values)[1], size_t groups) {
     constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
@@ -330,26 +399,26 @@ struct Quantized {
         }
       }
       for (size_t g = first; g < end; ++g) {
-        typename Q::Sum sum[1][1];
-        sum_group<Q>(sum, row, values, g);
+        typename Q::Sum sum[Q::kPlanes][1];
+        sum_group<Q, 1, 1>(sum, row, values, g);
         PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) {
           if constexpr (Q::kSupers)
             of[0][i] = kept[(g - first) / kSuper].at(g % kSuper, i);
           else
             of[0][i] = V::load(kept[g - first][i]);
         }
-        add_group<Q>(acc, sum, row, g, of);
+        add_group<Q, 1, 1>(acc, sum, row, g, of);
       }
     }
   }
   // One row: the weights come from memory, which is fastest when all of it is read in one
   // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
-  static PHASOR_APART void quantized_stream(const Outputs& out, const Int8Rows& in,
+  static PHASOR_APART void quantized_stream(const Outputs& out, const IntRows<Q::kPlanes>& in,
                                             const unsigned char* w, size_t panels) {
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
-    const Int8Rows row[1] = {in};
+    const IntRows<Q::kPlanes> row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
       const unsigned char* values[1] = {w + plane};
       V acc[1][1];
@@ -361,8 +430,9 @@ struct Quantized {
   // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first
   // output.
   template <class Q, size_t R, size_t P>
-  static PHASOR_APART void quantized_rows(const Outputs& out, const Int8Rows& in, size_t rows,
-                                          const unsigned char* w, size_t at, const Next& next) {
+  static PHASOR_APART void quantized_rows(const Outputs& out, const IntRows<Q::kPlanes>& in,
+                                          size_t rows, const unsigned char* w, size_t at,
+                                          const Next& next) {
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
     const unsigned char *scale_plane[P], *values[P];
@@ -373,13 +443,13 @@ struct Quantized {
     Ahead ahead(next, rows / R * groups);
     size_t r = 0;
     for (; r + R <= rows; r += R) {
-      Int8Rows tile[R];
+      IntRows<Q::kPlanes> tile[R];
       PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
       V acc[R][P];
       if constexpr (Q::kOneScale)
-        whole_tile<Q>(acc, tile, scale_plane, values, ahead);
+        whole_tile<Q, R, P>(acc, tile, scale_plane, values, ahead);
       else
-        grouped_tile<Q>(acc, tile, scale_plane, values, ahead);
+        grouped_tile<Q, R, P>(acc, tile, scale_plane, values, ahead);
       store_tile(out.from(r), acc, at);
     }
     if constexpr (R > 1)
@@ -389,13 +459,13 @@ struct Quantized {
   }
   // R rows or fewer, in one tile.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void few_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+  static PHASOR_INLINE void few_rows(const Outputs& out, const IntRows<Q::kPlanes>& in, size_t rows,
                                      const unsigned char* w, size_t at, const Next& next) {
     if (rows == R) return quantized_rows<Q, R, P>(out, in, R, w, at, next);
     if constexpr (R > 1) few_rows<Q, R - 1, P>(out, in, rows, w, at, next);
   }
   template <class Q, size_t R, size_t P>
-  static void quantized_panels(const Outputs& out, const Int8Rows& in, size_t rows,
+  static void quantized_panels(const Outputs& out, const IntRows<Q::kPlanes>& in, size_t rows,
                                const unsigned char* w, size_t first, size_t stop) {
     const size_t bytes = Q::plane(in.groups) + in.groups * Q::kGroupBytes;
     size_t p = first;
@@ -405,25 +475,32 @@ struct Quantized {
     if constexpr (P > 1)
       if (p < stop) quantized_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
   }
+  // Planes take the registers of rows.
   template <class Q>
-  static PHASOR_INLINE void linear_quantized(const Outputs& out, const Int8Rows& in, size_t rows,
-                                             const void* w, size_t panels) {
+  static constexpr size_t rows_at_once(size_t rows) {
+    return rows < Q::kPlanes ? 1 : rows / Q::kPlanes;
+  }
+  template <class Q>
+  static PHASOR_INLINE void linear_quantized(const Outputs& out, const IntRows<Q::kPlanes>& in,
+                                             size_t rows, const void* w, size_t panels) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    constexpr size_t kRowsWhole = rows_at_once<Q>(T::kRowsWhole),
+                     kRows = rows_at_once<Q>(T::kRowsInt8);
     if constexpr (Q::kOneScale) {
       if (rows == 1)
         quantized_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
       else
-        quantized_panels<Q, T::kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
+        quantized_panels<Q, kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
     } else if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)
       quantized_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
     else
-      quantized_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
+      quantized_panels<Q, kRows, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }
   template <class Q>
-  static PHASOR_INLINE Int8Rows rows_of(const int8_t* xq, const float* xs, const int32_t* xsum,
-                                        size_t groups) {
+  static PHASOR_INLINE IntRows<Q::kPlanes> rows_of(const int8_t* xq, const float* xs,
+                                                   const int32_t* xsum, size_t groups) {
     return {xq, xs, xsum, groups, Q::kOneScale ? 1 : groups};
   }
   template <class Q>
@@ -431,6 +508,13 @@ struct Quantized {
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
     linear_quantized<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
+  }
+  template <class Q>
+  static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                           size_t bias_n, size_t panels, size_t groups) {
+    using W = Wide<Q>;
+    linear_quantized<W>({y, ldy, bias, bias_n}, rows_of<W>(xq, xs, xsum, groups), rows, w, panels);
   }
 };
 

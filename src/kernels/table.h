@@ -22,8 +22,13 @@ constexpr Kernels kernel_table(const char* name) {
 #undef PHASOR_SET
   k.quantize_row = kHasGroups || kHasCacheQ8 ? Level::quantize_row : nullptr;
   k.quantize_whole = kHasRows ? Level::quantize_whole : nullptr;
+  k.quantize_row16 = kHasGroups && kHasInputs16 ? Level::quantize_row16 : nullptr;
+  k.quantize_whole16 = kHasRows && kHasInputs16 ? Level::quantize_whole16 : nullptr;
 #define PHASOR_SET(type, Weights, built, ...) \
-  k.linear_##type = built ? Level::template linear_int8<typename Level::Weights> : nullptr;
+  k.linear_##type = built ? Level::template linear_int8<typename Level::Weights> : nullptr; \
+  k.linear16_##type = built && kHasInputs16                                               \
+                          ? Level::template linear_int16<typename Level::Weights>         \
+                          : nullptr;
   PHASOR_INT8_TYPES(PHASOR_SET, )
 #undef PHASOR_SET
 #define PHASOR_SET(Cache)                                                      \

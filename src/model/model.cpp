@@ -38,8 +38,11 @@ class Binder {
     if (has_row_scale(e.type) && e.cols > kMostInRow)
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name, ": ", e.cols, " inputs, ",
                     type_name(e.type), " has at most ", kMostInRow);
+    if (e.inputs == kInputs16 && !kHasInputs16)
+      return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name,
+                    ": inputs of 16 bits are not in this build (PHASOR_ONLY)");
     Tensor* tensor = reinterpret_cast<Tensor*>(static_cast<unsigned char*>(home(r)) + r.place);
-    *tensor = {e.offset, e.rows, e.cols, e.panels, e.type, e.layout, {0, 0}};
+    *tensor = {e.offset, e.rows, e.cols, e.panels, e.type, e.layout, e.inputs, 0};
     ++next_;
   }
 

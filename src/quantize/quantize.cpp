@@ -26,6 +26,13 @@ Type wanted_type(const Conversion& c, const Entry& e) {
   return !is_matrix(e) ? e.type : is_end(e) ? c.ends : c.matrices;
 }
 
+// The form of the inputs that it is to have in that type.
+uint8_t wanted_inputs(const Conversion& c, const Entry& e, Type type) {
+  if (!quantized_type(type) || e.layout != Layout::panel16) return 0;
+  if (c.inputs == 0) return type == e.type ? e.inputs : uint8_t{0};
+  return c.inputs == 16 ? kInputs16 : uint8_t{0};
+}
+
 uint64_t bytes_as(const Entry& e, Type type) {
   if (type == e.type) return e.bytes;
   return e.layout == Layout::panel16 ? panel_bytes(type, e.cols) * e.panels
@@ -140,10 +147,16 @@ phasor_status Conversion::open(const File& given, const phasor_quantize_options&
                                phasor_error* error) noexcept {
   file = given;
   moments = options.moments;
+  inputs = options.inputs;
+  if (inputs != 0 && inputs != 8 && inputs != 16)
+    return bad_input(error, {0, inputs}, "options.inputs: ", inputs, ", expected 0, 8 or 16");
   phasor_status status = read_type(&matrices, options.type, error);
   ends = matrices;
   if (status == PHASOR_OK && options.output_type != nullptr)
     status = read_type(&ends, options.output_type, error);
+  if (status == PHASOR_OK && inputs == 16 && !quantized_type(matrices) && !quantized_type(ends))
+    return bad_input(error, {0, inputs}, "inputs of 16 bits go with a quantized type, not with ",
+                     type_name(matrices));
   if (status == PHASOR_OK) status = measure(this, error);
   return status != PHASOR_OK || moments == nullptr ? status : check_moments(file, options, error);
 }
@@ -173,6 +186,7 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
                   tensor_name(e.key), ": a weight is too large for ", type_name(type));
     if (of_inputs != nullptr && is_matrix(e)) of_inputs += e.cols;
     directory[4] = static_cast<unsigned char>(type);
+    directory[6] = wanted_inputs(*this, e, type);
     store_u64(directory + 8, first);
     store_u64(directory + 16, size);
     store_u32(directory + 36, crc32c(0, out + first, static_cast<size_t>(size)));

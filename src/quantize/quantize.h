@@ -9,6 +9,7 @@ namespace phasor {
 struct Conversion {
   File file{};
   Type matrices{}, ends{};  // ends: embeddings and the output's matrix
+  uint32_t inputs = 0;      // bits, 0: as they are
   const float* moments = nullptr;
   uint64_t bytes = 0;  // of the converted file
 

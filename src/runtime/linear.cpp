@@ -3,49 +3,56 @@
 namespace phasor {
 namespace {
 
-// Rows of one input in int8, as kPartQuantized holds them: the rounding of the type at hand.
-struct Int8Rows {
-  Rows<int8_t> values;  // (chunk, groups, 32)
+// Rows of one input in whole numbers, as kPartQuantized holds them: the rounding of the matrix at
+// hand, of 16 bits in two planes.
+struct IntRows {
+  Rows<int8_t> values;  // (chunk, planes, groups, 32)
   Rows<float> scales;   // (chunk, scales)
-  Rows<int32_t> sums;   // (chunk, scales)
-  uint64_t groups, scaled;
+  Rows<int32_t> sums;   // (chunk, planes, scales)
+  uint64_t groups, in_row, scaled, summed;
 };
 
-Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
+IntRows int_rows(const Pass& pass, const Tensor& weight) {
   const Session& s = pass.session;
-  const Plan& p = pass.plan;
-  const bool whole = has_row_scale(type);
-  const uint64_t chunk = p.chunk, groups = whole ? whole_groups_of(cols) : groups_of(cols),
-                 scaled = whole ? 1 : groups, most = chunk * (whole ? 1 : p.groups);
-  const Rounding place = rounding_of(p, type);
-  const uint64_t scales = place.at + place.values, sums = scales + most * sizeof(float);
-  return {s.span<int8_t>(kPartQuantized, place.at, place.values).rows(chunk, groups * kGroup),
-          s.span<float>(kPartQuantized, scales, most).rows(chunk, scaled),
-          s.span<int32_t>(kPartQuantized, sums, most).rows(chunk, scaled), groups, scaled};
-}
-
-// The roundings that an input may have at once, each computed at most once.
-constexpr uint32_t rounding_bit(Type type) {
-  return !has_row_scale(type) ? 1 : rotated_type(type) ? 4 : 2;
+  const bool whole = has_row_scale(weight.type);
+  const uint32_t rounding = rounding_of(weight);
+  const uint64_t chunk = pass.plan.chunk, planes = planes_of(rounding),
+                 groups = whole ? whole_groups_of(weight.cols) : groups_of(weight.cols),
+                 scaled = whole ? 1 : groups, in_row = planes * groups * kGroup,
+                 summed = planes * scaled;
+  const RoundedRows at = rounded_rows(pass.plan, rounding);
+  const uint64_t scales = at.at + at.values, sums = scales + at.scales;
+  return {s.span<int8_t>(kPartQuantized, at.at, at.values).rows(chunk, in_row),
+          s.span<float>(kPartQuantized, scales, at.scales / sizeof(float)).rows(chunk, scaled),
+          s.span<int32_t>(kPartQuantized, sums, at.sums / sizeof(int32_t)).rows(chunk, summed),
+          groups,
+          in_row,
+          scaled,
+          summed};
 }
 
 }  // namespace
 
-void quantize(const Chunk& c, LinearInput* in, Type type) noexcept {
-  if (!quantized_type(type) || (in->rounded & rounding_bit(type)) != 0) return;
-  const Int8Rows to = int8_rows(c, type, in->cols);
+void quantize(const Chunk& c, LinearInput* in, const Tensor& weight) noexcept {
+  const Type type = weight.type;
+  const uint32_t bit = 1u << rounding_of(weight);  // each is computed at most once
+  if (!quantized_type(type) || (in->rounded & bit) != 0) return;
+  const IntRows to = int_rows(c, weight);
+  const bool wide = has_wide_inputs(weight);
+  const auto row = wide ? c.kernels.quantize_row16 : c.kernels.quantize_row;
+  const auto whole = wide ? c.kernels.quantize_whole16 : c.kernels.quantize_whole;
   const size_t block = rotated_type(type) ? rotation_block(in->cols) : 0;
   c.each_row(in->cols, [&](uint32_t r) {
-    int8_t* q = to.values.row(r, to.groups * kGroup);
+    int8_t* q = to.values.row(r, to.in_row);
     float* scale = to.scales.row(r, to.scaled);
-    int32_t* sum = to.sums.row(r, to.scaled);
+    int32_t* sum = to.sums.row(r, to.summed);
     const float* x = in->x.row(r, in->cols);
     if (has_row_scale(type))
-      c.kernels.quantize_whole(q, scale, sum, x, in->cols, block);
+      whole(q, scale, sum, x, in->cols, block);
     else
-      c.kernels.quantize_row(q, scale, sum, x, in->cols);
+      row(q, scale, sum, x, in->cols);
   });
-  in->rounded |= rounding_bit(type);
+  in->rounded |= bit;
 }
 
 void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, const Linear& layer,
@@ -61,10 +68,11 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
   const size_t ldy = static_cast<size_t>(out.stride());
   float* y = out.rows(0, c.count, uint64_t(panels) * kLanes);
   if (quantized_type(type)) {
-    const Int8Rows q = int8_rows(c, type, in.cols);
-    k.linear_int8(type)(y, ldy, q.values.rows(0, c.count, q.groups * kGroup),
-                        q.scales.rows(0, c.count, q.scaled), q.sums.rows(0, c.count, q.scaled),
-                        c.count, w, part_bias, bias_n, panels, static_cast<size_t>(q.groups));
+    const IntRows q = int_rows(c, layer.weight);
+    const auto product = has_wide_inputs(layer.weight) ? k.linear_int16(type) : k.linear_int8(type);
+    product(y, ldy, q.values.rows(0, c.count, q.in_row), q.scales.rows(0, c.count, q.scaled),
+            q.sums.rows(0, c.count, q.summed), c.count, w, part_bias, bias_n, panels,
+            static_cast<size_t>(q.groups));
     return;
   }
   k.linear_float(type)(y, ldy, in.x.rows(0, c.count, in.cols), static_cast<size_t>(in.x.stride()),
@@ -73,7 +81,7 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
 
 void linear(const Chunk& c, const Rows<float>& y, LinearInput* in, const Linear& layer,
             uint32_t first, uint32_t panels) noexcept {
-  quantize(c, in, layer.weight.type);
+  quantize(c, in, layer.weight);
   const auto part = [&](uint32_t begin, uint32_t end, uint32_t) {
     linear_part(c, y.right(uint64_t(begin) * kLanes), *in, layer, first + begin, first + end);
   };

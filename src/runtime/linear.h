@@ -1,5 +1,6 @@
-// runtime: linear layers. The rows of activations are rounded to int8 where the weights want it,
-// once for all layers that read them (rule 1.3), and panels of outputs go over the threads.
+// runtime: linear layers. The rows of activations are rounded to 8 or 16 bits where the weights
+// want it, once for all layers that read them (rules 1.3 and 1.21), and panels of outputs go over
+// the threads.
 #pragma once
 #include "pass.h"
 
@@ -9,7 +10,7 @@ namespace phasor {
 struct LinearInput {
   Rows<const float> x;  // (rows of the chunk, cols)
   uint32_t cols = 0;
-  uint32_t rounded = 0;  // bits of the roundings that are there (linear.cpp)
+  uint32_t rounded = 0;  // bit r: rounding r of plan.h is there
 };
 
 // y = x·Wᵀ + b for panels first … first + panels − 1 of the layer; y begins with the first of them.
@@ -18,9 +19,9 @@ void linear(const Chunk& c, const Rows<float>& y, LinearInput* in, const Linear&
 // The whole layer.
 void linear(const Chunk& c, const Rows<float>& y, LinearInput in, const Linear& layer) noexcept;
 
-// For who spreads panels in another way: rounds the input where `type` wants it; computes panels
+// For who spreads panels in another way: rounds the input where `weight` wants it; computes panels
 // begin … end − 1 on the calling thread, of an input that is rounded; what they cost.
-void quantize(const Chunk& c, LinearInput* in, Type type) noexcept;
+void quantize(const Chunk& c, LinearInput* in, const Tensor& weight) noexcept;
 void linear_part(const Chunk& c, const Rows<float>& y, const LinearInput& in, const Linear& layer,
                  uint32_t begin, uint32_t end) noexcept;
 inline uint64_t linear_cost(const Chunk& c, const LinearInput& in, uint32_t panels) {

@@ -107,7 +107,7 @@ void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
   const Listed listed(c);
   for (uint32_t worker = 0; worker < workers; ++worker)
     for (uint32_t r = 0; r < c.count; ++r) best.found_by(worker)[r] = kNoBest;
-  quantize(c, &in, output.weight.type);
+  quantize(c, &in, output.weight);
   const auto search = [&](uint32_t begin, uint32_t end, uint32_t worker) {
     const Rows<float> logits = best.logits_of(worker);
     const Span<Best> found = best.found_by(worker);
@@ -171,7 +171,7 @@ void listed_logits(const Chunk& c, LinearInput in, uint32_t first) {
   const Rows<float> rows = c.session.logit_rows().below(first);
   const uint32_t width = output.weight.rows, panels = output.weight.panels;
   const Listed listed(c);
-  quantize(c, &in, output.weight.type);
+  quantize(c, &in, output.weight);
   for (uint32_t r = 0; r < c.count; ++r) {
     float* row = rows.row(r, width);
     for (uint32_t i = 0; i < width; ++i) row[i] = -__builtin_inff();

@@ -98,21 +98,22 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
 
 // The widest so far, or `more`.
 void widen(uint32_t* widest, uint32_t more) { *widest = larger(*widest, more); }
-// The groups of the widest of these matrices' inputs, if one of them is quantized in groups; and of
-// those that are quantized row by row.
+// The groups of the widest of these matrices' inputs, if one of them is quantized in groups to 8
+// bits; and of those that are quantized in another way.
 template <size_t N>
 void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
   uint32_t inputs = 0;
   bool quantized = false;
   for (const Linear* l : matrices) {
-    const Type type = l->weight.type;
-    widen(&inputs, l->weight.cols);
-    quantized = quantized || grouped_type(type);
-    if (!has_row_scale(type)) continue;
-    widen(rotated_type(type) ? &p->rotated : &p->whole,
-          static_cast<uint32_t>(whole_groups_of(l->weight.cols)));
+    const Tensor& t = l->weight;
+    widen(&inputs, t.cols);
+    if (!quantized_type(t.type)) continue;
+    const uint32_t rounding = rounding_of(t);
+    quantized = quantized || rounding == kGrouped;
+    const uint64_t groups = has_row_scale(t.type) ? whole_groups_of(t.cols) : groups_of(t.cols);
+    widen(&p->widest[rounding], static_cast<uint32_t>(groups));
   }
-  if (quantized) widen(&p->groups, static_cast<uint32_t>(groups_of(inputs)));
+  if (quantized) widen(&p->widest[kGrouped], static_cast<uint32_t>(groups_of(inputs)));
 }
 
 // What the layers of a stack ask for.
@@ -304,13 +305,14 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartNormed] = times(rows, p.ld, kFloat);
   bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
   bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
-  constexpr uint64_t kScaleAndSum = sizeof(float) + sizeof(int32_t);
-  bytes[kPartQuantized] = times(rows, p.groups, kGroup + kScaleAndSum);
-  const uint32_t by_row[] = {p.whole, p.rotated};
-  for (const uint32_t groups : by_row)
-    if (kHasRows && groups != 0)
-      bytes[kPartQuantized] =
-          plus(bytes[kPartQuantized], times(rows, plus(times(groups, kGroup), kScaleAndSum)));
+  for (uint32_t i = 0; i < kRoundings; ++i) {
+    const uint64_t groups = p.widest[i], planes = planes_of(i),
+                   each = sizeof(float) + planes * sizeof(int32_t),
+                   scales = i % kWidths == kGrouped ? groups : groups != 0;
+    bytes[kPartQuantized] =
+        plus(bytes[kPartQuantized],
+             times(rows, plus(times(groups, planes * kGroup), times(scales, each))));
+  }
   bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);
   bytes[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
   bytes[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + kWord);

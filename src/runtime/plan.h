@@ -64,6 +64,17 @@ enum Part : uint32_t {
 
 const char* part_name(uint32_t part) noexcept;
 
+// How the inputs of a matrix are rounded: in groups of 32, row by row, or row by row and rotated
+// (rules 1.3, 1.18, 1.19); to 8 bits, or behind those to 16 (rule 1.21).
+enum : uint32_t { kGrouped, kByRow, kRotated, kWidths, kRoundings = 2 * kWidths };
+constexpr uint32_t rounding_of(const Tensor& t) {
+  return (!has_row_scale(t.type) ? uint32_t{kGrouped}
+          : rotated_type(t.type) ? uint32_t{kRotated}
+                                 : uint32_t{kByRow}) +
+         (has_wide_inputs(t) ? uint32_t{kWidths} : 0u);
+}
+constexpr uint64_t planes_of(uint32_t rounding) { return rounding < kWidths ? 1 : 2; }
+
 struct alignas(8) Plan {
   uint64_t offset[kPartCount];
   uint64_t bytes[kPartCount];  // of the values, before they are rounded up to 64
@@ -84,24 +95,27 @@ struct alignas(8) Plan {
   uint32_t ring_pages;
   uint32_t ld;  // floats of a row of residuals: the wider stack's width in whole lanes
   uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
-  // groups of 32 of the widest linear input, 0 when no matrix is quantized in groups
-  uint32_t groups;
-  // groups of 32 of the widest input of a matrix in q8r, and in q8rh; 0 when there is none
-  uint32_t whole, rotated;
+  // by kind of rounding: groups of 32 of the widest input, 0 when no matrix asks for it
+  uint32_t widest[kRoundings];
 };
 
 // Where the rows of a rounding lie in kPartQuantized: their values, then their scales and sums. The
 // roundings lie one after the other.
-struct Rounding {
-  uint64_t at, values;  // bytes
+struct RoundedRows {
+  uint64_t at, values, scales, sums;  // bytes; of all rows
+  uint64_t end() const { return at + values + scales + sums; }
 };
-inline Rounding rounding_of(const Plan& p, Type type) {
-  constexpr uint64_t kEach = sizeof(float) + sizeof(int32_t);
-  const uint64_t chunk = p.chunk, grouped = chunk * p.groups * (kGroup + kEach);
-  if (!has_row_scale(type)) return {0, chunk * p.groups * kGroup};
-  const uint64_t whole = chunk * p.whole * kGroup;
-  if (!rotated_type(type)) return {grouped, whole};
-  return {grouped + (p.whole != 0 ? whole + chunk * kEach : 0), chunk * p.rotated * kGroup};
+inline RoundedRows rounded_rows(const Plan& p, uint32_t rounding) {
+  RoundedRows rows = {};
+  for (uint32_t i = 0; i <= rounding; ++i) {
+    const uint64_t groups = uint64_t{p.chunk} * p.widest[i], scales = i % kWidths == kGrouped
+                                                                          ? groups
+                                                                      : p.widest[i] != 0 ? p.chunk
+                                                                                         : 0;
+    rows = {rows.end(), groups * kGroup * planes_of(i), scales * sizeof(float),
+            scales * sizeof(int32_t) * planes_of(i)};
+  }
+  return rows;
 }
 
 inline const CacheFormat& cache_of(const Plan& p) { return *cache_format(p.cache_type); }

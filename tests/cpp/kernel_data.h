@@ -201,6 +201,43 @@ inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, si
   return w;
 }
 
+// The same of any quantized type.
+inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t panels,
+                                            size_t groups) {
+  if (type == Type::q8r) return whole_panels(random, panels, groups);
+  if (minimum_type(type)) return minimum_panels(random, type, panels, groups);
+  return quantized_panels(random, panels, groups, type);
+}
+
+// Rows of 16 bits whose values and parts are at the ends of their ranges, or anywhere; with `most`
+// all are 32512 or −32512.
+struct Int16Activations {
+  Array<int8_t> q;
+  Array<float> scale;
+  Array<int32_t> sum;
+  Int16Activations(Random* random, size_t rows, size_t scales, size_t length, bool most = false)
+      : q(rows * 2 * scales * length),
+        scale(floats(*random, rows * scales)),
+        sum(rows * 2 * scales) {
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t g = 0; g < scales; ++g) {
+        int32_t high = 0, low = 0;
+        for (size_t j = 0; j < length; ++j) {
+          const size_t kind = random->below(8), at = r * 2 * scales * length + g * length + j;
+          const int any = static_cast<int>(random->below(255)) - 127;
+          const int hi = kind < 2 || (most && kind < 3) ? 127 : kind < 4 || most ? -127 : any;
+          const int lo = most ? hi : kind % 2 == 0 ? 127 : kind == 7 ? any / 2 : -127;
+          q[at] = static_cast<int8_t>(hi);
+          q[at + scales * length] = static_cast<int8_t>(lo);
+          high += hi;
+          low += lo;
+        }
+        sum[r * 2 * scales + g] = high;
+        sum[r * 2 * scales + scales + g] = low;
+      }
+  }
+};
+
 // Panels of f16 or bf16: of all exponents, subnormal halves and zeros among them, none that is
 // subnormal in f32.
 inline std::vector<unsigned char> half_panels(Random& random, size_t panels, size_t cols,

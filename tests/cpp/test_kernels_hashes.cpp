@@ -92,6 +92,55 @@ void hash_minima(const Kernels& k, const Check& check) {
   }
 }
 
+// Inputs of 16 bits, of numbers of their own: their rounding, and the products of every type with
+// values and parts at the ends of their ranges; q8 and q8r with weights of −128 and 127 and with
+// ±32512 throughout.
+void hash_inputs16(const Kernels& k, const Check& check) {
+  Random random(20261127);
+  const size_t rows = 7, panels = 5, n = panels * kLanes, cols = 192, groups = 6, each = 2 * cols;
+  for (const size_t block : {size_t{0}, size_t{kGroup}, rotation_block(cols)}) {  // 32: in groups
+    const bool grouped = block == kGroup;
+    const size_t scales = grouped ? groups : 1;
+    Array<float> x = floats(random, rows * cols), scale(rows * scales),
+                 values(rows * (each + 3 * scales));
+    Array<int8_t> q(rows * each);
+    Array<int32_t> sum(rows * 2 * scales);
+    float* to = values;
+    for (size_t r = 0; r < rows; ++r) {
+      if (grouped)
+        k.quantize_row16(q + r * each, scale + r * scales, sum + r * 2 * scales, x + r * cols,
+                         cols);
+      else
+        k.quantize_whole16(q + r * each, scale + r, sum + r * 2, x + r * cols, cols, block);
+      for (size_t i = 0; i < each; ++i) *to++ = q[r * each + i];
+      for (size_t i = 0; i < scales; ++i) *to++ = scale[r * scales + i];
+      for (size_t i = 0; i < 2 * scales; ++i) *to++ = static_cast<float>(sum[r * 2 * scales + i]);
+    }
+    const char* const whole = block == 0 ? "quantize_whole16" : "quantize_whole16, rotated";
+    check(grouped ? "quantize_row16" : whole, values, values.size());
+  }
+  Array<float> bias = floats(random, n), y(rows * n);
+  for (const Type type : {Type::q8, Type::q4, Type::q4m, Type::q4k, Type::q8r}) {
+    const size_t scales = type == Type::q8r ? 1 : groups, length = cols / scales;
+    const std::string name = std::string("linear16_") + kTypeNames[static_cast<int>(type)];
+    const auto linear = k.linear_int16(type);
+    std::vector<unsigned char> w = panels_of(random, type, panels, groups);
+    Int16Activations any(&random, rows, scales, length);
+    linear(y, n, any.q, any.scale, any.sum, rows, w.data(), bias, n - 5, panels, groups);
+    check(name.c_str(), y, rows * n);
+    linear(y, n, any.q, any.scale, any.sum, 1, w.data(), nullptr, 0, panels, groups);
+    check((name + " of one row").c_str(), y, n);
+    if (value_bits(type) != 8) continue;
+    const size_t plane = static_cast<size_t>(plane_bytes(type, kLanes, cols)),
+                 bytes = static_cast<size_t>(panel_bytes(type, cols));
+    for (size_t p = 0; p < panels; ++p)
+      for (size_t i = plane; i < bytes; ++i) w[p * bytes + i] = random.below(4) == 0 ? 0x7f : 0x80;
+    Int16Activations most(&random, rows, scales, length, true);
+    linear(y, n, most.q, most.scale, most.sum, rows, w.data(), nullptr, 0, panels, groups);
+    check((name + " at the extremes").c_str(), y, rows * n);
+  }
+}
+
 void hash_level(const Kernels& k, bool print) {
   const Check check{k, print};
   Random random(20260101);
@@ -235,6 +284,7 @@ void hash_level(const Kernels& k, bool print) {
 
   hash_whole(k, check);
   hash_minima(k, check);
+  hash_inputs16(k, check);
 }
 
 }  // namespace

@@ -444,15 +444,36 @@ TEST_CASE("limits of a plan: scores of the cross-attention that need keys in f32
 TEST_CASE("limits: rows that are rounded in groups, whole and rotated lie one after the other") {
   Plan p{};
   p.chunk = 5;
-  p.groups = 3;
+  const auto place = [&p](Type type, uint8_t inputs = 0) {
+    Tensor t = {};
+    t.type = type;
+    t.inputs = inputs;
+    return rounded_rows(p, rounding_of(t));
+  };
+  p.widest[kGrouped] = 3;
   const uint64_t grouped = 5 * 3 * (32 + 8);
-  CHECK(rounding_of(p, Type::q8).at == 0);
-  CHECK(rounding_of(p, Type::q8).values == 5 * 3 * 32);
-  p.rotated = 4;  // no row is rounded as a whole and not rotated
-  CHECK(rounding_of(p, Type::q8rh).at == grouped);
-  CHECK(rounding_of(p, Type::q8rh).values == 5 * 4 * 32);
-  p.whole = 2;
-  CHECK(rounding_of(p, Type::q8r).at == grouped);
-  CHECK(rounding_of(p, Type::q8r).values == 5 * 2 * 32);
-  CHECK(rounding_of(p, Type::q8rh).at == grouped + 5 * 2 * 32 + 5 * 8);
+  for (const Type type : {Type::q8, Type::q4, Type::q4m, Type::q4k}) {
+    CHECK(place(type).at == 0);
+    CHECK(place(type).values == 5 * 3 * 32);
+  }
+  p.widest[kRotated] = 4;  // no row is rounded as a whole and not rotated
+  CHECK(place(Type::q8rh).at == grouped);
+  CHECK(place(Type::q8rh).values == 5 * 4 * 32);
+  p.widest[kByRow] = 2;
+  CHECK(place(Type::q8r).at == grouped);
+  CHECK(place(Type::q8r).values == 5 * 2 * 32);
+  const uint64_t whole = grouped + 5 * 2 * 32 + 5 * 8;
+  CHECK(place(Type::q8rh).at == whole);
+  // Behind them those of 16 bits: two planes of values and of sums.
+  const uint64_t behind = whole + 5 * 4 * 32 + 5 * 8;
+  p.widest[kWidths + kGrouped] = 6;
+  p.widest[kWidths + kByRow] = 8;
+  CHECK(place(Type::q4k, kInputs16).at == behind);
+  CHECK(place(Type::q4k, kInputs16).values == 5 * 6 * 64);
+  CHECK(place(Type::q4k, kInputs16).scales == 5 * 6 * 4);
+  CHECK(place(Type::q4k, kInputs16).sums == 5 * 6 * 8);
+  CHECK(place(Type::q8r, kInputs16).at == behind + 5 * 6 * (64 + 4 + 8));
+  CHECK(place(Type::q8r, kInputs16).values == 5 * 8 * 64);
+  CHECK(place(Type::q8rh, kInputs16).at == behind + 5 * 6 * (64 + 4 + 8) + 5 * (8 * 64 + 4 + 8));
+  CHECK(place(Type::q8rh, kInputs16).values == 0);
 }

@@ -117,6 +117,45 @@ TEST_CASE("quantize: a caller who gives the count of records gets so many, and n
   }
 }
 
+TEST_CASE("quantize: the bits of inputs are set, kept and taken away, and nothing else changes") {
+  const Block file = golden_file("tiny-gptj-f32");
+  for (const char* type : {"q8", "q4", "q8r", "q8rh", "q4m", "q4k"}) {
+    CAPTURE(type);
+    phasor_quantize_options options = options_for(type);
+    const Block narrow = converted(file, options);
+    options.inputs = 16;
+    const Block wide = converted(file, options), widened = converted(narrow, options);
+    REQUIRE(wide.size() == narrow.size());
+    CHECK(std::memcmp(wide.data(), widened.data(), wide.size()) == 0);
+    const Engine e(wide, nullptr);
+    uint32_t set = 0, changed = 0;
+    for (uint32_t i = 0; i < phasor_tensor_count(e.model); ++i) {
+      phasor_tensor t = PHASOR_TENSOR_INIT;
+      REQUIRE(phasor_tensor_get(e.model, i, &t) == PHASOR_OK);
+      const bool panel = std::strcmp(t.type, type) == 0 && std::strcmp(t.layout, "panel16") == 0;
+      CHECK(t.inputs == (panel ? 16 : 0));
+      set += panel;
+    }
+    for (std::size_t i = 0; i < wide.size(); ++i) changed += wide.data()[i] != narrow.data()[i];
+    CHECK(set > 4);
+    CHECK((changed >= set && changed <= set + 4));  // and the head's checksum
+    options.inputs = 0;
+    const Block kept = converted(wide, options);
+    CHECK(std::memcmp(kept.data(), wide.data(), wide.size()) == 0);
+    options.inputs = 8;
+    const Block again = converted(wide, options);
+    CHECK(std::memcmp(again.data(), narrow.data(), narrow.size()) == 0);
+  }
+  phasor_quantize_options options = options_for("f32");
+  options.inputs = 16;
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+        "inputs of 16 bits go with a quantized type, not with f32");
+  options.output_type = "q8";
+  CHECK(converted(file, options).size() != 0);
+  options.inputs = 12;
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT) == "options.inputs: 12, expected 0, 8 or 16");
+}
+
 TEST_CASE("quantize: what is refused, in one line") {
   const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
   CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) ==

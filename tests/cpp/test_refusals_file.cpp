@@ -251,7 +251,8 @@ TEST_CASE("refusals: a directory") {
   const Block good = golden_file(kModel);
   const std::size_t at = place_of(good, kSectionDirectory);
   const std::string unknown =
-      "directory: tensor 0: unknown type or layout, or a reserved field is not zero";
+      "directory: tensor 0: unknown type, layout or form of inputs, or a reserved field is not "
+      "zero";
   const auto fill = [](uint32_t n, uint64_t bytes) {
     return "directory: " + std::to_string(n) + " tensors do not fill " + std::to_string(bytes) +
            " bytes";
@@ -274,7 +275,10 @@ TEST_CASE("refusals: a directory") {
            {12, 11 | 2 << 8, unknown.c_str()},
            {12, 1 | 0 << 8, unknown.c_str()},
            {12, 1 | 4 << 8, unknown.c_str()},
-           {12, type_layout | 1 << 16, unknown.c_str()},
+           {12, type_layout | 1 << 16,
+            "directory: tensor 0: inputs of 16 bits, which only panels of a quantized type have"},
+           {12, type_layout | 2 << 16, unknown.c_str()},
+           {12, type_layout | 1 << 24, unknown.c_str()},
            {12, type_layout | 1u << 31, unknown.c_str()},
            {48, 1, unknown.c_str()},
            {52, 1u << 31, unknown.c_str()}});

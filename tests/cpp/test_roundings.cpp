@@ -15,10 +15,10 @@ using phasor::Type;
 
 namespace {
 
-// Rows rounded: in groups, whole, and whole and rotated.
+// Rows rounded: in groups, whole, and whole and rotated; then the same to 16 bits.
 struct Roundings {
-  uint32_t of[3] = {0, 0, 0};
-  bool operator==(const Roundings& o) const { return std::equal(of, of + 3, o.of); }
+  uint32_t of[6] = {};
+  bool operator==(const Roundings& o) const { return std::equal(of, of + 6, o.of); }
 };
 Roundings counted;
 
@@ -30,6 +30,15 @@ void count_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t c
   ++counted.of[block != 0 ? 2 : 1];
   phasor::kernels_scalar.quantize_whole(q, scale, sum, x, cols, block);
 }
+void count_row16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+  ++counted.of[3];
+  phasor::kernels_scalar.quantize_row16(q, scale, sum, x, cols);
+}
+void count_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                   size_t block) {
+  ++counted.of[block != 0 ? 5 : 4];
+  phasor::kernels_scalar.quantize_whole16(q, scale, sum, x, cols, block);
+}
 
 // What one call must come to, from the types of what reads each input.
 class Expected {
@@ -40,17 +49,18 @@ class Expected {
 
   // `rows` rows of one input, read by these matrices; one that the model has not is empty.
   void input(uint32_t rows, const std::vector<const phasor::Linear*>& readers) {
-    uint32_t readers_of[3] = {0, 0, 0};
+    uint32_t readers_of[6] = {};
     for (const phasor::Linear* reader : readers) {
       if (!reader->weight) continue;
       const Type type = reader->weight.type;
+      const uint32_t wide = reader->weight.inputs != 0 ? 3 : 0;
       if (type == Type::q8r || type == Type::q8rh)
-        ++readers_of[type == Type::q8rh ? 2 : 1];
+        ++readers_of[wide + (type == Type::q8rh ? 2 : 1)];
       else if (type != Type::f32 && type != Type::f16 && type != Type::bf16)
-        ++readers_of[0];
+        ++readers_of[wide];
     }
     uint32_t ways = 0;
-    for (uint32_t i = 0; i < 3; ++i) {
+    for (uint32_t i = 0; i < 6; ++i) {
       ways += readers_of[i] != 0;
       shared += readers_of[i] > 1;
       total.of[i] += readers_of[i] != 0 ? rows : 0;
@@ -84,6 +94,8 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
   phasor::Kernels kernels = phasor::kernels_scalar;
   kernels.quantize_row = count_row;
   kernels.quantize_whole = count_whole;
+  kernels.quantize_row16 = count_row16;
+  kernels.quantize_whole16 = count_whole16;
   cli::Pool pool;
   uint32_t mixed = 0, shared = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {

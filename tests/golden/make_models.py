@@ -5,7 +5,8 @@ every time.
 The weights are uniform numbers from SHAKE-128 of the tensor's name, so they do not depend on a
 library's generator. Each model is there in f32 and in q8, some in every type, with test vectors
 from the float64 reference; hashes are not recorded in them, they are in tests/golden/hashes.txt.
-tiny-post-sin-q8 has weights of −128, which the quantizer never makes.
+tiny-post-sin-q8 has weights of −128, which the quantizer never makes. Some are there with inputs of
+16 bits.
 """
 
 from __future__ import annotations
@@ -655,6 +656,12 @@ MINIMA = {
     "tiny-bert": (L.Q4M,),
     "tiny-gptj": (L.Q4M, L.Q4K),
 }
+# Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
+# types of the converter's rounding else.
+INPUTS16 = {
+    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH),
+    "tiny-pre-learned": (L.Q8,),
+}
 
 
 def types_of(name: str) -> tuple[int, ...]:
@@ -727,11 +734,12 @@ def sections_of(name: str) -> dict[int, bytes]:
     return {}
 
 
-def write(path: Path, name: str, kind_: int) -> None:
+def write(path: Path, name: str, kind_: int, inputs: int = 0) -> None:
     make, extreme = MODELS[name]
     descriptor = make()
     descriptor["model"].update(name=name, license="MIT", converter="tests/golden/make_models.py")
-    write_described(path, name, descriptor, kind_, sections_of(name), extreme)
+    extreme = extreme or inputs != 0
+    write_described(path, name, descriptor, kind_, sections_of(name), extreme, inputs)
 
 
 def write_described(
@@ -741,8 +749,10 @@ def write_described(
     kind_: int,
     extra: dict[int, bytes],
     extreme: bool = False,
+    form: int = 0,
 ) -> None:
-    """A file of a type, with random weights of the name and the reference's vectors."""
+    """A file of a type and a form of inputs, with random weights of the name and the reference's
+    vectors."""
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
 
@@ -773,7 +783,7 @@ def write_described(
 
     with replacing(path) as file:
         section = V.build(V.ExactWeights(as_stored(descriptor), exact), inputs)
-        write_model(file, descriptor, source, kind_, {**extra, VECTORS: section})
+        write_model(file, descriptor, source, kind_, {**extra, VECTORS: section}, inputs=form)
         file.flush()
         if kind_ != L.F32:
             replace_section(
@@ -796,6 +806,11 @@ def main() -> int:
         for kind_ in types_of(name):
             path = directory / f"{name}-{L.TYPES[kind_]}.phasor"
             write(path, name, kind_)
+            print(f"{path.name}: {path.stat().st_size} bytes")
+    for name, kinds in INPUTS16.items():
+        for kind_ in kinds:
+            path = directory / f"{name}-inputs16-{L.TYPES[kind_]}.phasor"
+            write(path, name, kind_, L.INPUTS16)
             print(f"{path.name}: {path.stat().st_size} bytes")
     return 0
 

@@ -323,6 +323,10 @@ CASES = {
         ": give the output another name", "model -o model/config.json", directory(),
         again("model"),
     ),
+    "inputs of no quantized matrix": Case(
+        "no matrix is quantized; give", "model --inputs 16", directory(),
+        again("model --inputs 16 --type q8"),
+    ),
     "a program of TorchScript": Case(
         "a program, not weights); save its state_dict", "model", rewritten("constants.pkl"),
         saved_again,

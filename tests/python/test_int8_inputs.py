@@ -1,9 +1,11 @@
-"""The line of a default conversion whose products take int8 inputs: what it says is what the two
-files' logits say."""
+"""The bits that a default conversion of a language model gives the inputs of its products: the line
+says what the files' logits say, and the file has what the line says."""
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ import test_packed
 
 from phasor import convert, int8_inputs
 from phasor import vectors as V
-from phasor.format.file import PhasorFile
+from phasor.format import layout as L
+from phasor.format.file import DIRECTORY, ENTRY_BYTES, PhasorFile
 from places import told
 
-LINE = "convert: the inputs of products are rounded to int8"
-
+LINE = "convert: inputs of "
+MEASURE = "the logits' divergence from f32 (Kullback-Leibler, the mean) would be "
 
 IDS = "3 sequences of random ids (the model has no tokenizer)"
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789(),:TCFOWĠĊ", "th", "<a>", "<b>"]
@@ -84,30 +87,68 @@ def read_by(phasor: Path, file: Path, read: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, text.split(","))) for text in texts if text.strip()]
 
 
+def line_of(capsys) -> str:
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith(LINE)]
+    return line
+
+
+def bits_of(file: Path, phasor: Path) -> set[int]:
+    """Of the inputs of the quantized panels, as the file and as the program have them."""
+    shown = json.loads(told(phasor, "inspect", file, "--json"))["tensors"]
+    entries = PhasorFile(file).entries.values()
+    found = {
+        16 if entry.inputs == L.INPUTS16 else 8
+        for entry in entries
+        if entry.type in L.QUANTIZED and entry.layout == L.PANEL16
+    }
+    assert found == {tensor["inputs"] for tensor in shown if "inputs" in tensor}
+    return found
+
+
+def divergence(phasor: Path, folder: Path, file: str, read: str) -> float:
+    """The mean over the positions of what is read, from f32.phasor beside it."""
+    rows, most = [], PhasorFile(folder / file).descriptor["decoder"]["max_positions"]
+    for ids in read_by(phasor, folder / file, read):
+        exact, got = (
+            probabilities(logits(phasor, folder / name, ids[: min(32, most or 32)]))
+            for name in ("f32.phasor", file)
+        )
+        rows.append((exact * np.log(exact / got)).sum(1))
+    return float(np.concatenate(rows).mean())
+
+
+@pytest.mark.parametrize("limit", [1e-12, 1e3])
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_figure(name, tmp_path, phasor, capsys):
+def test_the_figure_and_the_choice(name, limit, tmp_path, phasor, capsys, monkeypatch):
+    monkeypatch.setattr(int8_inputs, "LIMIT", limit)
     made, read = SOURCES[name]
     source = made(tmp_path)
     run(source, tmp_path / "m.phasor", "--phasor", phasor)
-    said = capsys.readouterr().err
-    (line,) = [one for one in said.splitlines() if LINE in one]
-    found = re.fullmatch(
-        re.escape(f"{LINE}: on {read} the logits' divergence from f32 (Kullback-Leibler, the mean)")
-        + r" is (\S+); --type f16 avoids it",
-        line,
+    bits = 8 if limit > 1 else 16
+    end = (
+        f"less than {limit}; --inputs 16 is nearer"
+        if bits == 8
+        else f"more than {limit}; --inputs 8 takes them"
     )
-    assert found, line
+    found = re.fullmatch(
+        re.escape(f"{LINE}{bits} bits: on {read} {MEASURE}")
+        + r"(\S+) with inputs of 8 bits, "
+        + re.escape(end),
+        line_of(capsys),
+    )
+    assert found
+    assert bits_of(tmp_path / "m.phasor", phasor) == {bits}
+    told(phasor, "verify", tmp_path / "m.phasor")
     run(source, tmp_path / "f32.phasor", "--type", "f32", "--phasor", phasor)
     assert LINE not in capsys.readouterr().err
-    rows, most = [], PhasorFile(tmp_path / "m.phasor").descriptor["decoder"]["max_positions"]
-    for ids in read_by(phasor, tmp_path / "m.phasor", read):
-        exact, got = (
-            probabilities(logits(phasor, tmp_path / f"{file}.phasor", ids[: min(32, most or 32)]))
-            for file in ("f32", "m")
-        )
-        rows.append((exact * np.log(exact / got)).sum(1))
-    wanted = np.concatenate(rows).mean()
-    assert 0 < wanted and abs(float(found[1]) - wanted) <= 0.06 * wanted
+    for wanted in (8, 16):
+        run(source, tmp_path / f"{wanted}.phasor", "--inputs", wanted, "--phasor", phasor)
+        assert LINE not in capsys.readouterr().err
+        assert bits_of(tmp_path / f"{wanted}.phasor", phasor) == {wanted}
+    assert (tmp_path / f"{bits}.phasor").read_bytes() == (tmp_path / "m.phasor").read_bytes()
+    of8, of16 = (divergence(phasor, tmp_path, f"{one}.phasor", read) for one in (8, 16))
+    assert 0 < of8 and abs(float(found[1]) - of8) <= 0.06 * of8
+    assert of16 < 0.01 * of8 + 1e-9
 
 
 def test_a_tokenizer_that_knows_no_prompt(tmp_path, phasor, capsys, monkeypatch):
@@ -116,6 +157,7 @@ def test_a_tokenizer_that_knows_no_prompt(tmp_path, phasor, capsys, monkeypatch)
     run(source, tmp_path / "m.phasor", "--phasor", phasor)
     why = "its tokenizer has no id for any of the prompts"
     assert f"was not measured ({why}); " in capsys.readouterr().err
+    assert bits_of(tmp_path / "m.phasor", phasor) == {16}
 
 
 def test_where_there_is_no_line(source, tmp_path, phasor, capsys):
@@ -124,14 +166,41 @@ def test_where_there_is_no_line(source, tmp_path, phasor, capsys):
         assert LINE not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_reader_of_release_0_2_0_refuses_16_bits_and_opens_8(source, tmp_path, bits):
+    """That release refuses an entry of the directory whose bytes 6 and 7, reserved there, are not
+    zero."""
+    run(source, tmp_path / "m.phasor", "--inputs", bits)
+    file = PhasorFile(tmp_path / "m.phasor")
+    directory = file.section(DIRECTORY)
+    places = range(8, len(directory), ENTRY_BYTES)
+    reserved = [struct.unpack_from("<IBBH", directory, at) for at in places]
+    wide = {key for key, *_, field in reserved if field != 0}
+    quantized = {
+        key for key, kind, layout, _ in reserved if kind in L.QUANTIZED and layout == L.PANEL16
+    }
+    assert len(quantized) > 4 and wide == (quantized if bits == 16 else set())
+
+
+def test_inputs_of_no_quantized_matrix_are_refused(source, tmp_path, capsys):
+    words = [str(source), "-o", str(tmp_path / "m.phasor"), "--type", "f16", "--inputs", "16"]
+    assert convert.main(words) == 1
+    assert "--inputs 16: no matrix is quantized; give --type q8" in capsys.readouterr().err
+    kinds = test_gguf.tensors(lambda name: "F32")[0]
+    source.write_bytes(test_gguf.file_bytes(test_gguf.metadata(), kinds))
+    assert convert.main([*words[:3], "--inputs", "16"]) == 1
+    assert "no matrix is quantized; give --type q8" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("why", ["there is no phasor program", "the model is too large for that"])
 def test_what_is_not_measured_is_said(source, tmp_path, phasor, capsys, monkeypatch, why):
     monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
     monkeypatch.setattr(int8_inputs, "_MOST_WEIGHTS", 1000)
     given = [] if "no phasor" in why else ["--phasor", phasor]
     run(source, tmp_path / "m.phasor", *given)
-    said = capsys.readouterr().err
-    assert f"{LINE}; what that costs was not measured ({why}); --type f16" in said
+    said = f"{LINE}16 bits; what 8 bits would cost was not measured ({why}); --inputs 8 takes them"
+    assert line_of(capsys) == said
+    assert bits_of(tmp_path / "m.phasor", phasor) == {16}
 
 
 def test_a_program_that_fails(source, tmp_path, phasor, capsys, monkeypatch):

@@ -1,5 +1,6 @@
-"""What a build without a service (PHASOR_ONLY) says of a file that has it: the interface compiled
-without chat programs and test vectors, on top of the library that has all else. Needs a C++
+"""What a build without a part (PHASOR_ONLY) says of a file that has it: the interface and the model
+compiled without chat programs, test vectors and inputs of 16 bits, on top of the library that has
+all. Needs a C++
 compiler ($CXX, default g++) and build/libphasor.a beside the program.
 """
 
@@ -11,7 +12,7 @@ import subprocess
 
 import pytest
 
-from places import ROOT
+from places import ROOT, told
 
 WORDS = "q8,byte-bpe,rms-norm,silu,rotary,messages"
 SOURCE = r"""
@@ -34,7 +35,10 @@ int main(int, char** argv) {
   limits.struct_size = sizeof limits;
   if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK) return 4;
   void* block = std::aligned_alloc(64, (need + 63) / 64 * 64);
-  if (phasor_model_open(&model, block, need, file, bytes, nullptr, &error) != PHASOR_OK) return 5;
+  if (phasor_model_open(&model, block, need, file, bytes, nullptr, &error) != PHASOR_OK) {
+    std::printf("%s\n", error.text);
+    return 5;
+  }
   if (phasor_model_check(model, &error) != PHASOR_OK) return 6;
   if (phasor_limits_for(model, 0, 8, &limits) != PHASOR_OK) return 6;
   if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK) return 7;
@@ -124,10 +128,10 @@ def program(tmp_path_factory, phasor):
         pytest.skip(f"no C++ compiler, or no {library.name} beside the program")
     folder, objects = tmp_path_factory.mktemp("only"), []
     (folder / "main.cpp").write_text(SOURCE)
-    api = sorted((ROOT / "src/api").glob("*.cpp"))
+    api = [*sorted((ROOT / "src/api").glob("*.cpp")), ROOT / "src/model/model.cpp"]
     only = [f'-DPHASOR_ONLY="{WORDS}"']
     for source, more in ((folder / "main.cpp", []), *((path, only) for path in api)):
-        objects.append(folder / f"{source.stem}.o")
+        objects.append(folder / f"{source.parent.name}_{source.stem}.o")
         flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", *more]
         subprocess.run([compiler, *flags, "-c", source, "-o", objects[-1]], check=True)
     subprocess.run([compiler, *objects, library, "-pthread", "-o", folder / "only"], check=True)
@@ -142,6 +146,16 @@ def test_a_chat_program_that_is_left_out_is_named(program, golden_models):
         0,
         "chat 0 vectors 0 unsupported: the file has a chat program, this engine is built without "
         "them (PHASOR_ONLY)\n",
+    )
+
+
+def test_inputs_of_16_bits_that_are_left_out_are_named(program, golden_models, phasor, tmp_path):
+    model, wide = golden_models / "tiny-rotary-q8.phasor", tmp_path / "m.phasor"
+    told(phasor, "quantize", model, wide, "--type", "q8", "--inputs", "16", "--quiet")
+    out = subprocess.run([program, wide], capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stdout) == (
+        5,
+        "target set 0, embedding: inputs of 16 bits are not in this build (PHASOR_ONLY)\n",
     )
 
 

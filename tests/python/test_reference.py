@@ -11,6 +11,7 @@ from phasor.format import file as F
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.format.writer import set_inputs
 from phasor.reference import forward as reference
 from phasor.reference import functions
 from phasor.reference.forward import Reference
@@ -65,6 +66,12 @@ def test_rounded_activations_by_hand():
     scale = float(np.float32(1) / np.float32(127)) * 127
     assert y[0, :3].tolist() == [127 * scale, 0, -2 * scale]
     assert y[0, 32] == pytest.approx(-0.25, rel=1e-7) and not y[1].any()
+    x[0, :3] = [32512.0, 0.5, -1.5]
+    x[1] = 2.0**-73
+    y = functions.round_activations(x, inputs=L.INPUTS16)
+    scale = float(np.float32(1) / np.float32(32512)) * 32512
+    assert y[0, :3].tolist() == [32512 * scale, 0, -2 * scale]
+    assert y[0, 32] == pytest.approx(-0.25, rel=1e-7) and not y[1].any()
 
 
 def test_q8_is_the_rounded_product(tmp_path):
@@ -72,6 +79,11 @@ def test_q8_is_the_rounded_product(tmp_path):
     x = np.random.default_rng(0).normal(size=(3, 24))
     want = functions.round_activations(x) @ model.tensor(R.DECODER, 0, R.FFN_IN).T
     assert np.array_equal(model.linear(x, R.DECODER, 0, R.FFN_IN), want)
+    with open(model.file.path, "r+b") as file:
+        set_inputs(file, L.INPUTS16)
+    wide = Reference(F.PhasorFile(model.file.path)).linear(x, R.DECODER, 0, R.FFN_IN)
+    rounded = functions.round_activations(x, inputs=L.INPUTS16)
+    assert np.array_equal(wide, rounded @ model.tensor(R.DECODER, 0, R.FFN_IN).T)
     exact = Reference(model.file, emulate=False)
     assert np.array_equal(
         exact.linear(x, R.DECODER, 0, R.FFN_IN), x @ model.tensor(R.DECODER, 0, R.FFN_IN).T

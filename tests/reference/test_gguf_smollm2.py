@@ -105,6 +105,7 @@ def test_without_a_flag_values_and_size_are_the_files(kept: Path, published: Pat
             continue
         want = np.concatenate([exact[f"blk.{slot.set}.{name}.weight"] for name in names[slot.role]])
         assert file.entries[slot.key].type == L.Q4M
+        assert file.entries[slot.key].inputs == L.INPUTS16
         assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
 
 
@@ -167,11 +168,14 @@ def test_greedy_tokens_are_llama_cpps(
     assert got == widened.logits(start + got[:-1])[len(start) - 1 :].argmax(axis=1).tolist()
 
 
+@pytest.mark.parametrize("form", ["converted", "kept"])
 def test_a_question_is_answered_as_llama_cpp_answers_it(
-    phasor: Path, converted: Path, widened: LlamaCpp
+    phasor: Path, form: str, widened: LlamaCpp, request: pytest.FixtureRequest
 ) -> None:
+    """By the widened weights, and by the file's own, whose inputs have 16 bits."""
+    file = request.getfixturevalue(form)
     done = subprocess.run(
-        [phasor, "chat", converted, "--greedy", "--print-prompt", "--quiet", "-n", "24"],
+        [phasor, "chat", file, "--greedy", "--print-prompt", "--quiet", "-n", "24"],
         input="What is the capital of France?\n",
         check=True,
         capture_output=True,

@@ -5,19 +5,19 @@
         [--build build] [--page docs/design/performance.md] [--alone] [--encoder DIRECTORY]
         [--gguf FILE]
 
-ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
-one), growth (with context, prompt, batch, model size), q8r (its kernel beside the raw peak, a
-prompt beside q8), q4m (a published Q4_1 file beside llama.cpp), translator (two translators beside
-CTranslate2), translators (the same with more sentences, and one of 12 + 12 layers; only when it is
-named), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
-these and sentence-transformers; only when it is named), positions (what each position encoding
-costs; only when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's
-converter; only when it is named, with --checkpoints), tokenizer (lines to ids and back beside the
-`tokenizers` package and SentencePiece; only when it is named, with --corpus), python (Python's
-`stream` and `encode` beside the program; only when it is named), matrix (f32
-products beside OpenBLAS and oneDNN), limits (shares of what the machine and the kernels can do),
-step (a small model's step beside its matrix products), start (to the first token), footprint
-(sizes, memory).
+ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), inputs (the
+same with inputs of 16 bits beside those of 8; only when it is named), 15m (a 15M one), growth (with
+context, prompt, batch, model size), q8r (its kernel beside the raw peak, a prompt beside q8), q4m
+(a published Q4_1 file beside llama.cpp), translator (two translators beside CTranslate2),
+translators (the same with more sentences, and one of 12 + 12 layers; only when it is named),
+encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside these and
+sentence-transformers; only when it is named), positions (what each position encoding costs; only
+when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's converter; only
+when it is named, with --checkpoints), tokenizer (lines to ids and back beside the `tokenizers`
+package and SentencePiece; only when it is named, with --corpus), python (Python's `stream` and
+`encode` beside the program; only when it is named), matrix (f32 products beside OpenBLAS and
+oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
+beside its matrix products), start (to the first token), footprint (sizes, memory).
 
 Each part writes its figures into --results, a JSON file for each machine and day, as soon as they
 are there, and the page is made of the newest of each part: what was measured stays when a run is
@@ -61,7 +61,9 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **tokenizer.ROWS,
     **python.ROWS,
 }
-WHEN_NAMED = ("conversion", "lengths", "positions", "python", "tokenizer", "translators")
+WHEN_NAMED = (
+    "conversion", "inputs", "lengths", "positions", "python", "tokenizer", "translators"
+)
 
 
 @front_door("bench")

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer, types_of
-from bench.models import CT2_TYPES, SHAPES, beside, model
+from bench.models import CT2_TYPES, SHAPES, WIDE, beside, model
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
+INPUTS16 = f"{OURS}, inputs of 16 bits"
 TYPES_135M = ("f32", "f16", "q8", "q8r", "q4", "q4m")
+TYPES_INPUTS = ("q8", "q4", "q4m", "q4k", "q8r", "q8rh")
 PEERS = {LLAMA: ("llama", "gguf"), CT2: ("ct2-decoder", "ct2")}  # name in peers.py, kind of file
 BATCHES = (1, 2, 4, 8, 16, 32)
 
@@ -109,6 +111,26 @@ def row_decode(args: Any, results: Results) -> None:
             )
 
 
+def row_inputs(args: Any, results: Results) -> None:
+    """Inputs of 16 bits beside those of 8, of every quantized type."""
+    work = {"decode": ("decode 16 48", 48), "prefill 512": ("prefill 512", 512)}
+    for kind in types_of(args, TYPES_INPUTS):
+        for threads in args.threads:
+            where: dict[str, Any] = {"type": kind, "threads": threads}
+            options = {"threads": threads, "context": 1024}
+            both = {OURS: kind, INPUTS16: kind + WIDE}
+            with Engines({e: ours(args, "135m", k, **options) for e, k in both.items()}) as workers:
+                for what, (request, tokens) in work.items():
+                    answers = workers.take_turns(request, args.runs)
+                    results.add_rates(what, answers, tokens, **where)
+            for what in work:
+                narrow, wide = (results.median(what, e, **where) for e in both)
+                claim = f"{what}, {kind}, inputs of 16 bits, {at_threads(threads)}"
+                least = 0.92 if what == "decode" else 0.5
+                results.aim(claim, "inputs of 8 bits", wide, narrow, least)
+            results.save()
+
+
 def row_15m(args: Any, results: Results) -> None:
     aims = {"f32": 1.5, "q8": 2, "q4": 2}
     kinds = types_of(args, tuple(aims))
@@ -153,4 +175,4 @@ def row_growth(args: Any, results: Results) -> None:
                 add("size", workers, "decode 16 48", 48, args.runs, at=shape, threads=threads)
 
 
-ROWS = {"decode": row_decode, "15m": row_15m, "growth": row_growth}
+ROWS = {"decode": row_decode, "inputs": row_inputs, "15m": row_15m, "growth": row_growth}

@@ -134,7 +134,12 @@ def rounded(x: np.ndarray, kind: str) -> Weights:
     return Quantized(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
 
 
+WIDE = "-inputs16"  # behind a type: with inputs of 16 bits
+
+
 def write_phasor(path: Path, shape: Llama, kind: str) -> None:
+    kind, _, wide = kind.partition("-")
+
     def values(slot: R.Slot) -> Weights:
         if slot.stack == R.KINDS:
             return shape.base ** (-np.arange(0, shape.head, 2) / shape.head)
@@ -148,7 +153,8 @@ def write_phasor(path: Path, shape: Llama, kind: str) -> None:
         return rounded(made, kind) if slot.matrix else made
 
     with replacing(path) as file:
-        write_model(file, descriptor(shape), values, L.type_code(kind))
+        inputs = L.INPUTS16 if wide else 0
+        write_model(file, descriptor(shape), values, L.type_code(kind), inputs=inputs)
 
 
 def write_gguf(path: Path, shape: Llama, kind: str) -> None:

@@ -19,6 +19,11 @@ _TITLES = {
         "rounding, q4 is Q4_0's, q4m is Q4_1's. Decoding: greedy steps after a prompt of 16 "
         "tokens; prefill: 512 tokens read at once.",
     ),
+    "inputs": (
+        "Inputs of 16 bits",
+        "The 135M shape in every quantized type, with inputs of 16 bits "
+        "([rule 1.21](../reference/numerics.md#121-inputs-of-16-bits)) beside those of 8 bits.",
+    ),
     "15m": (
         "A 15M Llama",
         "stories15M's shape (6 layers, width 288, vocabulary 32,000), the same way.",

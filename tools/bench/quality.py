@@ -2,11 +2,13 @@
 llama.cpp's types of the same size.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
-        [--divergence] [--gguf f32.gguf] [--types q8,q8r] [--threads N]
+        [--divergence] [--gguf f32.gguf] [--types q8,q8r] [--inputs 8,16] [--files FILE...]
+        [--threads N]
     quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
-MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types.
+MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types
+with inputs of the bits of --inputs, and behind them come --files as they are.
 Perplexity is llama.cpp's, over the first windows of the text, and its baseline the first row;
 --divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
 over all of these windows, and the standard errors of both over the windows. --gguf: the same
@@ -20,6 +22,7 @@ package sacrebleu; the standard error of its difference is over draws of the lin
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -46,7 +49,8 @@ TYPES = (
     ("q4m", None),
     ("q4k", None),
 )  # of the matrices, and of the output's where it is another
-QUANTIZED = ("q8", "q4")
+FLOATS = ("f32", "f16", "bf16")
+WEIGHED = ("q8", "q4")  # by moments
 EXCERPT = 128  # tokens whose logits are compared
 _CHARACTERS = 6  # of a token, at most on average
 LLAMA = (
@@ -86,12 +90,18 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
     for kind, output in TYPES:
         if args.types and kind not in ("f32", *args.types.split(",")):
             continue
-        both = args.moments and kind in QUANTIZED
-        for moments in (None, args.moments) if both else (None,):
-            options = {"type": kind, "output_type": output, "moments": moments, **quiet}
-            call(args.phasor, "quantize", args.model, path, **options)
+        both = args.moments and kind in WEIGHED
+        for moments, bits in itertools.product(
+            (None, args.moments) if both else (None,),
+            (None,) if kind in FLOATS else args.inputs.split(","),
+        ):
+            options = {"type": kind, "output_type": output, "moments": moments, "inputs": bits}
+            call(args.phasor, "quantize", args.model, path, **options, **quiet)
             name = kind + (f", output {output}" if output else "")
+            name += ", inputs of 16 bits" if bits == "16" else ""
             yield name + (", moments" if moments else ""), path
+    for file in args.files:
+        yield file.name, file
 
 
 # ---- A language model
@@ -346,6 +356,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     ):
         parser.add_argument(name, type=Path, help=help_)
     parser.add_argument("--types", help="Types beside f32, as q8,q8r. Default: all.")
+    parser.add_argument("--inputs", default="8", help="Bits of their inputs, as 8,16. Default: 8.")
+    parser.add_argument("--files", type=Path, nargs="+", default=[], help="Files beside them.")
     parser.add_argument(
         "--divergence", action="store_true", help="Also measure the divergence of the logits."
     )

@@ -25,10 +25,10 @@ BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
 BM_PART_3 := chat classes-q8 clipped d2l
 BM_PART_4 := neox olmo2 opt classes-f32
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh post-sin-q4
-BM_PART_6 := pre-learned relative
+BM_PART_6 := gptj-f32 relative
 BM_PART_7 := rotary t5 three-way-lm
-BM_PART_8 := gptj-bf16 lm post-sin-f32
-BM_PART_9 := disentangled gptj-f32 modernbert
+BM_PART_8 := gptj-bf16 gptj-inputs16 lm post-sin-f32
+BM_PART_9 := disentangled modernbert pre-learned
 
 # The host's program, with all that it can do, counts and converts.
 BM_PROGRAM := build/phasor
@@ -169,7 +169,7 @@ BM_HOSTED   := build/$(BOARD)/hosted
 BM_HOSTED_CXX = -std=c++17 -mthumb $(BM_CPU) -O1 -DNDEBUG $(NUMERIC) -Isrc -Iinclude -Itests/cpp -isystem $(HEADERS) $(WARN) -DDOCTEST_CONFIG_NO_MULTITHREADING \
                 -DDOCTEST_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_COLORS_NONE -Wno-psabi
 BM_HOSTED_LINK = --specs=rdimon.specs -mthumb $(BM_CPU) -nostartfiles -T $(BM_DIR)/hosted.ld -Wl,--gc-sections,--no-warn-rwx-segments
-BM_TESTS    := main test_kernels test_kernels_whole test_kernels_minima test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
+BM_TESTS    := main test_kernels test_kernels_whole test_kernels_minima test_kernels_inputs16 test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
 BM_HOSTED_KERNELS := $(filter %/status.o,$(BM_OBJ)) $(filter $(BM_OUT)/obj/src/kernels/%,$(BM_OBJ)) $(BM_HOSTED)/startup.o
 $(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)

@@ -11,6 +11,7 @@ from typing import Sequence
 import numpy as np
 
 from phasor import expect as expected_outputs
+from phasor import int8_inputs
 from phasor import vectors as V
 from phasor.auto_type import pick
 from phasor.errors import PhasorError, Problems, named
@@ -21,11 +22,20 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import EXPORTS, VECTORS
 from phasor.format.meta import as_stored
-from phasor.format.writer import Rounding, replace_section, write_model
+from phasor.format.writer import Rounding, replace_section, set_inputs, write_model
 from phasor.moments import Moments
 from phasor.replay import Counting, finished
 from phasor.smoothing import Smoothed
 from phasor.tokenizers.section import Exportable
+
+# --inputs: the bits of the inputs of quantized matrices; AUTO measures.
+AUTO_INPUTS = "auto"
+INPUTS = {"8": 0, "16": L.INPUTS16}
+INPUTS_HELP = (
+    "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take longer. auto, of a "
+    "language model: 8 if the logits stay near enough to those of f32, else 16. Default: auto "
+    "without --type, else 8."
+)
 
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
@@ -65,6 +75,7 @@ def convert(
     calibration: Path | None = None,
     expect: Path | None = None,
     proof: str = V.FULL,
+    bits: str | None = None,
 ) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
     there before.
@@ -72,7 +83,9 @@ def convert(
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
     that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
     the type and the smoothing are chosen (auto_type.py), by a text where one is given. expect: the
-    user's own model's outputs (expect.py). proof: which test vectors, one of V.PROOFS.
+    user's own model's outputs (expect.py). proof: which test vectors, one of V.PROOFS. bits: of
+    the inputs of quantized matrices, one of INPUTS, or AUTO_INPUTS; None: that without a type, else
+    8.
     """
     problems = model.problems()
     if problems:
@@ -83,6 +96,9 @@ def convert(
         expected_outputs.put_vectors(expected_outputs.opened(expect), model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
+    if bits not in (None, "8") and not auto and not int8_inputs.quantized(model):
+        raise PhasorError(f"--inputs {bits}: no matrix is quantized; give --type q8 or another")
+    bits = bits or ("8" if auto or kind is not None else AUTO_INPUTS)
     smoothed = None
     if auto:
         picked = pick(model, sections, phasor, calibration)
@@ -125,7 +141,13 @@ def convert(
             sections,
             lambda _: step(),
             moments=None if moments is None else Moments(stored, moments),
+            inputs=INPUTS.get(bits, 0),
         )
+        if bits == AUTO_INPUTS and int8_inputs.rounds(model):
+            file.flush()
+            form, line = int8_inputs.choose(model, sections, Path(file.name), phasor)
+            set_inputs(file, form)
+            model.notes.append(line)
         if inputs:
             file.flush()
             made = finished(file, sections[VECTORS], inputs, phasor, counting)

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import phasor.threads  # noqa: F401  before NumPy
-from phasor import int8_inputs, tensor_report
+from phasor import tensor_report
 from phasor import vectors as V
 from phasor.arguments import Parser
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
-from phasor.conversion import convert, report
+from phasor.conversion import AUTO_INPUTS, INPUTS, INPUTS_HELP, convert, report
 from phasor.drafts import explain
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
@@ -100,6 +100,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         choices=(*_TYPES, AUTO),
     )
     add("--output-type", "Type of embeddings and output matrix. Default: --type.", choices=_TYPES)
+    add("--inputs", INPUTS_HELP, choices=(*INPUTS, AUTO_INPUTS))
     add(
         "--tokenizer",
         "Tokenizer file. Give one for both sides, or one for the source and then one for the "
@@ -228,6 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             calibration=args.calibration,
             expect=args.expect,
             proof=args.proof,
+            bits=args.inputs,
         )
     except Problems:
         raise
@@ -236,8 +238,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.quiet:
         for line in model.notes:
             note(line)
-        if args.type is None and int8_inputs.rounds(model):
-            note(int8_inputs.line(model, sections, args.output, phasor))
         if phasor is None and args.proof != V.NONE:
             note("no phasor program was found: the test vectors have no hashes of its logits")
         report(args.output, rounding)

@@ -1,6 +1,6 @@
-"""What a language model loses where the inputs of its products are rounded to int8: how far its
-logits on four prompts, or on random ids without a tokenizer, are from those of the same weights in
-f32, measured with the phasor program.
+"""The bits of the inputs of a language model's products: 8 where its logits on four prompts, or on
+random ids without a tokenizer, stay as near to those of the same weights in f32 as they should,
+measured with the phasor program; else 16 (rule 1.21).
 
 Bounded: prompts of at most 32 tokens, models of at most 2 GiB as f32, and a time for each run.
 """
@@ -31,8 +31,8 @@ PROMPTS = (
     "Water boils at a temperature of",
 )
 _MOST_IDS, _MOST_WEIGHTS, _MOST_SECONDS = 32, 1 << 29, 120
-_ROUNDED = "the inputs of products are rounded to int8"
-_INSTEAD = "--type f16 avoids it"
+LIMIT = 0.0005  # the divergence that int8 inputs may cost
+_MEASURE = "the logits' divergence from f32 (Kullback-Leibler, the mean)"
 
 
 def rounds(model: Model) -> bool:
@@ -40,23 +40,38 @@ def rounds(model: Model) -> bool:
     d = model.descriptor
     if d["model"]["stack"] != D.DECODER or d["output"]["output"] != D.LOGITS:
         return False
-    return any(model.type_of(slot) in L.QUANTIZED for slot in R.slots(d) if slot.matrix)
+    return quantized(model)
 
 
-def line(model: Model, sections: dict[int, bytes], file: Path, phasor: Path | None) -> str:
-    """For the user, of a model that `rounds` and its file."""
+def quantized(model: Model) -> bool:
+    """Whether some matrix is."""
+    slots = R.slots(model.descriptor)
+    return any(model.type_of(slot) in L.QUANTIZED for slot in slots if slot.matrix)
+
+
+def choose(
+    model: Model, sections: dict[int, bytes], file: Path, phasor: Path | None
+) -> tuple[int, str]:
+    """(L.INPUTS16 or 0, the line that says why) of a model that `rounds` and its file, whose inputs
+    have 8 bits."""
     weights = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(model.descriptor))
-    if phasor is None or weights > _MOST_WEIGHTS:
-        why = "there is no phasor program" if phasor is None else "the model is too large for that"
-        return f"{_ROUNDED}; what that costs was not measured ({why}); {_INSTEAD}"
-    try:
-        found, read = divergence(model, sections, file, phasor)
-    except PhasorError as error:
-        return f"{_ROUNDED}; what that costs was not measured ({error}); {_INSTEAD}"
-    return (
-        f"{_ROUNDED}: on {read} the logits' divergence from f32 (Kullback-Leibler, the mean) is "
-        f"{found:.2g}; {_INSTEAD}"
-    )
+    why = ""
+    if phasor is None:
+        why = "there is no phasor program"
+    elif weights > _MOST_WEIGHTS:
+        why = "the model is too large for that"
+    else:
+        try:
+            found, read = divergence(model, sections, file, phasor)
+        except PhasorError as error:
+            why = str(error)
+    if why:
+        said = f"inputs of 16 bits; what 8 bits would cost was not measured ({why})"
+        return L.INPUTS16, f"{said}; --inputs 8 takes them"
+    said = f"on {read} {_MEASURE} would be {found:.2g} with inputs of 8 bits"
+    if found < LIMIT:
+        return 0, f"inputs of 8 bits: {said}, less than {LIMIT}; --inputs 16 is nearer"
+    return L.INPUTS16, f"inputs of 16 bits: {said}, more than {LIMIT}; --inputs 8 takes them"
 
 
 def divergence(

@@ -43,6 +43,7 @@ class _Entry(NamedTuple):
     layout: int
     rows: int
     cols: int
+    inputs: int = 0
 
 
 def as_array(slot: Slot, given: Stored) -> np.ndarray:

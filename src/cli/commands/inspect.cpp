@@ -100,15 +100,17 @@ string row(const char* name, uint64_t value, const char* unit) {
 
 string tensor_rows(const Report& r) {
   string out =
-      "\ntensors                                          set type  layout            shape        "
-      "      bytes\n";
+      "\ntensors                                          set type  inputs layout            shape"
+      "              bytes\n";
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);
     // 0xFFFF: of the whole stack
     const string set = t.set == 0xFFFF ? "" : to_string(t.set),
+                 inputs = t.inputs == 0 ? "" : to_string(t.inputs),
                  shape = format("%" PRIu64 " x %" PRIu64, t.rows, t.cols);
-    out += format("  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack), t.name,
-                  set.c_str(), t.type, t.layout, shape.c_str(), grouped(t.bytes).c_str());
+    out += format("  %-8s %-37s %5s %-5s %-6s %-8s %14s %18s\n", place_name(t.stack), t.name,
+                  set.c_str(), t.type, inputs.c_str(), t.layout, shape.c_str(),
+                  grouped(t.bytes).c_str());
   }
   return out + row("parameters", r.parameters, "") + row("tensors", r.tensor_bytes, " bytes");
 }
@@ -206,7 +208,9 @@ void print_json(const Report& r) {
     const phasor_tensor t = tensor_at(r, i);
     json.open('{').add("name", t.name).add("stack", t.stack).add("set", t.set).add("role", t.role);
     json.add("type", t.type).add("layout", t.layout).add("rows", t.rows).add("cols", t.cols);
-    json.add("offset", t.offset).add("bytes", t.bytes).close('}');
+    json.add("offset", t.offset).add("bytes", t.bytes);
+    if (t.inputs != 0) json.add("inputs", t.inputs);
+    json.close('}');
   }
   json.close(']')
       .add("parameters", r.parameters)

@@ -16,10 +16,13 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
   Choice type{"--type " TYPE_CHOICES, "Type of the matrices."};
   Choice output_type{"--output-type " TYPE_CHOICES,
                      "Type of the embeddings and the output matrix. Default: as --type."};
+  Choice inputs{"--inputs 8|16",
+                "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
+                "longer. Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
                     "q8 and q4: importance of each input, from tools/moments.py."};
   FlagGroups flags() {
-    return {group("Types", type, output_type, moments), group("Output", json, quiet),
+    return {group("Types", type, output_type, inputs, moments), group("Output", json, quiet),
             group("Memory and speed", threads, isa)};
   }
 };
@@ -142,6 +145,7 @@ int quantize(const QuantizeOptions& o) {
   const float none = 0;  // an array without values is given, too, and refused by its number
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
   options.moment_count = moments.size();
+  if (o.inputs.given) options.inputs = strcmp(o.inputs.word, "16") == 0 ? 16 : 8;
   const ReadFile& file = in.file;
   size_t bytes = 0;
   if (phasor_quantize_size(&bytes, file.data(), file.bytes(), &options, &in.error) != PHASOR_OK)

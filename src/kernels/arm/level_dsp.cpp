@@ -35,6 +35,25 @@ PHASOR_INLINE uint32_t odd(uint32_t four) {
 PHASOR_INLINE void add_products(int32_t& sum, uint32_t a, uint32_t b) {
   __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
 }
+// Of each half of two numbers of 16 bits 255·hi + lo, which fits (1.21).
+PHASOR_INLINE uint32_t joined(uint32_t hi, uint32_t lo) {
+  uint32_t two;
+  __asm__("ssub16 %0, %1, %2" : "=r"(two) : "r"(hi << 8 & 0xff00ff00u), "r"(hi));
+  __asm__("sadd16 %0, %1, %2" : "=r"(two) : "r"(two), "r"(lo));
+  return two;
+}
+// Four inputs at x as the even and the odd ones; of two planes, `apart` bytes apart, whole.
+template <size_t Planes>
+PHASOR_INLINE void inputs(uint32_t& x_even, uint32_t& x_odd, const int8_t* x, size_t apart) {
+  const uint32_t four = word(x);
+  x_even = even(four);
+  x_odd = odd(four);
+  if constexpr (Planes == 2) {
+    const uint32_t low = word(x + apart);
+    x_even = joined(x_even, even(low));
+    x_odd = joined(x_odd, odd(low));
+  }
+}
 // An f16 scale.
 PHASOR_INLINE float half_at(const unsigned char* p) {
   uint16_t h;
@@ -61,11 +80,13 @@ struct Q8 {
     add_products(sum, odd(w), x_odd);
   }
   // Groups of k; w is at the first output's first value.
-  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, const unsigned char* w,
-                                       size_t groups) {
+  template <size_t Planes = 1>
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
+                                       const unsigned char* w, size_t groups) {
     for (const int8_t* const end = x + groups * kGroup; x != end; x += 8, w += 128)
       PHASOR_UNROLL for (size_t j = 0; j < 2; ++j) {
-        const uint32_t four = word(x + 4 * j), x_even = even(four), x_odd = odd(four);
+        uint32_t x_even, x_odd;
+        inputs<Planes>(x_even, x_odd, x + 4 * j, apart);
         add_step(s.a, word(w + 64 * j), x_even, x_odd);
         add_step(s.b, word(w + 64 * j + 4), x_even, x_odd);
         add_step(s.c, word(w + 64 * j + 8), x_even, x_odd);
@@ -84,12 +105,14 @@ struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of 
     add_products(sum, w >> 4 & kNibbles, x[2]);
     add_products(sum, w >> 12 & kNibbles, x[3]);
   }
-  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, const unsigned char* w,
-                                       size_t groups) {
+  template <size_t Planes>
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
+                                       const unsigned char* w, size_t groups) {
     for (; groups != 0; --groups, x += kGroup / 2)
       for (const int8_t* const end = x + kGroup / 2; x != end; x += 4, w += 64) {
-        const uint32_t low = word(x), high = word(x + kGroup / 2),
-                       both[4] = {even(low), odd(low), even(high), odd(high)};
+        uint32_t both[4];
+        inputs<Planes>(both[0], both[1], x, apart);
+        inputs<Planes>(both[2], both[3], x + kGroup / 2, apart);
         add_step(s.a, word(w), both);
         add_step(s.b, word(w + 4), both);
         add_step(s.c, word(w + 8), both);
@@ -131,15 +154,22 @@ struct Q4k : Q4m {
   }
 };
 
-// Four outputs of one row by groups of 32, each with its scales (1.2).
-template <class Q>
+// Σx of a group; of two planes of the whole numbers. Exact.
+template <size_t Planes>
+PHASOR_INLINE int32_t total(const int32_t* xsum, size_t groups, size_t g) {
+  return Planes == 1 ? xsum[g] : 255 * xsum[g] + xsum[groups + g];
+}
+
+// Four outputs of one row by groups of 32, each with its scales (1.2). Of inputs of 16 bits the sum
+// of a group is exact and rounded once, as the one of its planes' sums is.
+template <class Q, size_t Planes>
 PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
                            const unsigned char* scales, const unsigned char* w, size_t groups) {
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
-    const int32_t start = -Q::kOffset * xsum[g];
+    const int32_t start = -Q::kOffset * total<Planes>(xsum, groups, g);
     Four s = {start, start, start, start};
-    Q::add_groups(s, x, w, 1);
+    Q::template add_groups<Planes>(s, x, groups * kGroup, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * half_at(scales + 2 * i), acc[i]);
@@ -147,16 +177,16 @@ PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int3
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
 // The same with minima (1.20).
-template <class Q>
+template <class Q, size_t Planes>
 PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
                               const unsigned char* plane, size_t o, const unsigned char* w,
                               size_t groups) {
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
     Four s = {};
-    Q::add_groups(s, x, w, 1);
+    Q::template add_groups<Planes>(s, x, groups * kGroup, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
-    const float all = xs[g] * static_cast<float>(xsum[g]);
+    const float all = xs[g] * static_cast<float>(total<Planes>(xsum, groups, g));
     Grid grid[4];
     Q::grids(grid, plane, o, g);
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
@@ -166,15 +196,22 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
-// The same with one scale for all of K (1.18).
+// The same with one scale for all of K (1.18): the planes' sums apart, which 32 bits hold.
+template <size_t Planes>
 PHASOR_APART void whole(float* y, const int8_t* x, float sx, const float* scales,
                          const unsigned char* w, size_t groups) {
   Four s = {};
-  Q8::add_groups(s, x, w, groups);
-  y[0] = static_cast<float>(s.a) * (sx * scales[0]);
-  y[1] = static_cast<float>(s.b) * (sx * scales[1]);
-  y[2] = static_cast<float>(s.c) * (sx * scales[2]);
-  y[3] = static_cast<float>(s.d) * (sx * scales[3]);
+  Q8::add_groups(s, x, 0, w, groups);
+  float sum[4] = {static_cast<float>(s.a), static_cast<float>(s.b), static_cast<float>(s.c),
+                  static_cast<float>(s.d)};
+  if constexpr (Planes == 2) {
+    s = {};
+    Q8::add_groups(s, x + groups * kGroup, 0, w, groups);
+    const int32_t low[4] = {s.a, s.b, s.c, s.d};
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      sum[i] = fma1(255.0f, sum[i], static_cast<float>(low[i]));
+  }
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = sum[i] * (sx * scales[i]);
 }
 
 // Outputs at … at + 3 of a row y.
@@ -182,7 +219,7 @@ PHASOR_INLINE void add_bias(float* y, const float* bias, size_t bias_n, size_t a
   for (size_t i = at; i < at + 4 && i < bias_n && bias != nullptr; ++i) y[i] += bias[i];
 }
 
-template <class Q>
+template <class Q, size_t Planes>
 PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const float* xs,
                                   const int32_t* xsum, size_t rows, const void* w,
                                   const float* bias, size_t bias_n, size_t panels, size_t groups) {
@@ -195,57 +232,70 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
     const unsigned char* values = panel + plane + i * 4;
     for (size_t r = 0; r < rows; ++r) {
       float* const to = y + r * ldy + at;
-      const int8_t* const x = xq + r * groups * kGroup;
-      const size_t of = r * groups;
+      const int8_t* const x = xq + r * Planes * groups * kGroup;
+      const float* const scales = xs + r * groups;
+      const int32_t* const sums = xsum + r * Planes * groups;
       if constexpr (Q::kMinima)
-        with_minima<Q>(to, x, xs + of, xsum + of, panel, i, values, groups);
+        with_minima<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
       else
-        grouped<Q>(to, x, xs + of, xsum + of, panel + i * 2, values, groups);
+        grouped<Q, Planes>(to, x, scales, sums, panel + i * 2, values, groups);
       add_bias(y + r * ldy, bias, bias_n, at);
     }
     if (i == kLanes - 4) panel += plane + groups * Q::kGroupBytes;
   }
 }
-
-}  // namespace
-
-void Dsp::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                    size_t groups) {
-  linear_grouped<Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
-void Dsp::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                    size_t groups) {
-  linear_grouped<Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
-void Dsp::linear_q4m(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups) {
-  linear_grouped<Q4m>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
-void Dsp::linear_q4k(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups) {
-  linear_grouped<Q4k>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
-void Dsp::linear_q8r(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups) {
+template <size_t Planes>
+PHASOR_INLINE void linear_whole(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                                size_t rows, const void* w, const float* bias, size_t bias_n,
+                                size_t panels, size_t groups) {
   const unsigned char* panel = static_cast<const unsigned char*>(w);
   for (size_t at = 0; at < panels * kLanes; at += 4) {
     const size_t i = at % kLanes;
     for (size_t r = 0; r < rows; ++r) {
-      whole(y + r * ldy + at, xq + r * groups * kGroup, xs[r],
-            reinterpret_cast<const float*>(panel) + i, panel + kLanes * sizeof(float) + i * 4,
-            groups);
+      whole<Planes>(y + r * ldy + at, xq + r * Planes * groups * kGroup, xs[r],
+                    reinterpret_cast<const float*>(panel) + i,
+                    panel + kLanes * sizeof(float) + i * 4, groups);
       add_bias(y + r * ldy, bias, bias_n, at);
     }
     if (i == kLanes - 4) panel += kLanes * sizeof(float) + groups * Q8::kGroupBytes;
   }
 }
 
-uint64_t Dsp::peak_int8(float* out, uint64_t rounds) {
+// The products by type, as PHASOR_PRODUCTS takes them.
+struct Body {
+  struct Q8r {};
+  using Q8 = phasor::Q8;
+  using Q4 = phasor::Q4;
+  using Q4m = phasor::Q4m;
+  using Q4k = phasor::Q4k;
+  template <class Q, size_t Planes>
+  static PHASOR_INLINE void linear(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                                   const int32_t* xsum, size_t rows, const void* w,
+                                   const float* bias, size_t bias_n, size_t panels,
+                                   size_t groups) {
+    if constexpr (std::is_same<Q, Q8r>::value)
+      linear_whole<Planes>(y, ldy, xq, xs, rows, w, bias, bias_n, panels, groups);
+    else
+      linear_grouped<Q, Planes>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  template <class Q>
+  static PHASOR_INLINE void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                                        const int32_t* xsum, size_t rows, const void* w,
+                                        const float* bias, size_t bias_n, size_t panels,
+                                        size_t groups) {
+    linear<Q, 1>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  template <class Q>
+  static PHASOR_INLINE void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                                         const int32_t* xsum, size_t rows, const void* w,
+                                         const float* bias, size_t bias_n, size_t panels,
+                                         size_t groups) {
+    linear<Q, 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  static uint64_t peak_int8(float* out, uint64_t rounds);
+};
+
+uint64_t Body::peak_int8(float* out, uint64_t rounds) {
   alignas(16) unsigned char w[kLanes * kGroup];
   alignas(16) int8_t x[2][kGroup];
   for (size_t i = 0; i < sizeof w; ++i) w[i] = static_cast<unsigned char>(i * 37);
@@ -256,10 +306,14 @@ uint64_t Dsp::peak_int8(float* out, uint64_t rounds) {
   for (uint64_t n = 0; n < rounds; ++n)
     for (size_t at = 0; at < kLanes; at += 4) {
       float y[4];
-      whole(y, x[n & 1], 1.0f, ones, w + 4 * at, 1);
+      whole<1>(y, x[n & 1], 1.0f, ones, w + 4 * at, 1);
       for (size_t i = 0; i < 4; ++i) out[at + i] += y[i];
     }
   return rounds * kLanes * kGroup;
 }
+
+}  // namespace
+
+PHASOR_PRODUCTS(Dsp, Body)
 
 }  // namespace phasor

@@ -212,6 +212,14 @@ struct Helium {
     kernels_scalar.quantize_whole(q, scale, sum, x, cols, block);
   }
 
+  static void quantize_row16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    kernels_scalar.quantize_row16(q, scale, sum, x, cols);
+  }
+  static void quantize_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    kernels_scalar.quantize_whole16(q, scale, sum, x, cols, block);
+  }
+
   // Four words, each of the same output in four steps of k: with a step's 16 outputs 64 bytes
   // apart, 16 values of one output. A sum over all lanes (VMLADAV) is then a dot product.
   template <int Offset>
@@ -289,23 +297,39 @@ struct Helium {
                     2 * first);
   }
 
-  // Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are
-  // x0 and x1.
+  // The products of outputs First … First + 3 of a panel with one group of a plane.
   template <class Q, int First>
-  static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                                        const Plane<Q>& plane, size_t g, const float* xs,
-                                        const int32_t* xsum) {
+  static PHASOR_INLINE v4 four_sums(uint32x4_t address, int8x16_t x0, int8x16_t x1,
+                                    int32_t xsum) {
     int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
     sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
     sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
     sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
+    return {vcvtq_f32_s32(Q::less(sum, xsum))};
+  }
+  // Goes on with their chains by one group, whose values are x0 and x1; of two planes (1.21) those
+  // of lo begin at `lo`.
+  template <class Q, size_t Planes, int First>
+  static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
+                                        const int8_t* lo, size_t groups, const Plane<Q>& plane,
+                                        size_t g, const float* xs, const int32_t* xsum) {
+    v4 sum = four_sums<Q, First>(address, x0, x1, xsum[g]);
+    if constexpr (Planes == 2) {
+      const v4 low = four_sums<Q, First>(address, vldrbq_s8(lo), vldrbq_s8(lo + 16),
+                                         xsum[groups + g]);
+      sum = fma(sum, 255.0f, low);
+    }
     const v4 scale = {vmulq_n_f32(scale_of<Q>(plane, g, First, false).v, xs[g])};
-    acc = fma(v4{vcvtq_f32_s32(Q::less(sum, xsum[g]))}, scale, acc);
-    if constexpr (minimum_type(Q::kMinima))
-      acc = fma(scale_of<Q>(plane, g, First, true), xs[g] * static_cast<float>(xsum[g]), acc);
+    acc = fma(sum, scale, acc);
+    if constexpr (minimum_type(Q::kMinima)) {
+      float total = static_cast<float>(xsum[g]);
+      if constexpr (Planes == 2)
+        total = fma1(255.0f, total, static_cast<float>(xsum[groups + g]));
+      acc = fma(scale_of<Q>(plane, g, First, true), xs[g] * total, acc);
+    }
   }
   // One row by one panel.
-  template <class Q>
+  template <class Q, size_t Planes>
   static PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs,
                                         const int32_t* xsum, const unsigned char* scales,
                                         const unsigned char* w, size_t groups) {
@@ -320,18 +344,18 @@ struct Helium {
       const uint32x4_t address =
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-      four_chains<Q, 0>(acc[0], address, x0, x1, plane, g, xs, xsum);
-      four_chains<Q, 4>(acc[1], address, x0, x1, plane, g, xs, xsum);
-      four_chains<Q, 8>(acc[2], address, x0, x1, plane, g, xs, xsum);
-      four_chains<Q, 12>(acc[3], address, x0, x1, plane, g, xs, xsum);
+      const int8_t* const lo = x + groups * kGroup;
+      four_chains<Q, Planes, 0>(acc[0], address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 4>(acc[1], address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 8>(acc[2], address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 12>(acc[3], address, x0, x1, lo, groups, plane, g, xs, xsum);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
   struct Q8r : Q8 {};  // q8's values; one scale a row
-  // Outputs First … First + 3 of one row and a panel, over all of K.
+  // The products of outputs First … First + 3 of a panel with a plane, over all of K.
   template <int First>
-  static PHASOR_INLINE void four_whole(float* y, const int8_t* x, float sx, const float* scales,
-                                       const unsigned char* w, size_t groups) {
+  static PHASOR_INLINE v4 four_totals(const int8_t* x, const unsigned char* w, size_t groups) {
     uint32x4_t address = vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 1), 64),
                                      static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
     int32_t a = 0, b = 0, c = 0, d = 0;  // an array would be in memory
@@ -344,37 +368,57 @@ struct Helium {
       address = vaddq_n_u32(address, Q8::kGroupBytes);
     }
     const int32_t total[4] = {a, b, c, d};
-    const v4 scale = load(scales + First) * v4::set(sx);
-    store(y + First, v4{vcvtq_f32_s32(vldrwq_s32(total))} * scale);
+    return {vcvtq_f32_s32(vldrwq_s32(total))};
   }
+  template <size_t Planes, int First>
+  static PHASOR_INLINE void four_whole(float* y, const int8_t* x, float sx, const float* scales,
+                                       const unsigned char* w, size_t groups) {
+    v4 sum = four_totals<First>(x, w, groups);
+    if constexpr (Planes == 2)
+      sum = fma(sum, 255.0f, four_totals<First>(x + groups * kGroup, w, groups));
+    store(y + First, sum * (load(scales + First) * v4::set(sx)));
+  }
+  template <size_t Planes>
   static PHASOR_APART void whole_row(float* y, const int8_t* x, float sx,
                                      const unsigned char* panel, size_t groups) {
     const float* scales = reinterpret_cast<const float*>(panel);
     const unsigned char* w = panel + kLanes * sizeof(float);
-    four_whole<0>(y, x, sx, scales, w, groups);
-    four_whole<4>(y, x, sx, scales, w, groups);
-    four_whole<8>(y, x, sx, scales, w, groups);
-    four_whole<12>(y, x, sx, scales, w, groups);
+    four_whole<Planes, 0>(y, x, sx, scales, w, groups);
+    four_whole<Planes, 4>(y, x, sx, scales, w, groups);
+    four_whole<Planes, 8>(y, x, sx, scales, w, groups);
+    four_whole<Planes, 12>(y, x, sx, scales, w, groups);
   }
-  template <class Q>
-  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                          size_t bias_n, size_t panels, size_t groups) {
+  template <class Q, size_t Planes>
+  static void linear_int(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                         const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                         size_t bias_n, size_t panels, size_t groups) {
     constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
     const size_t plane = kOneScale ? kLanes * sizeof(float)
                          : minimum_type(Q::kMinima)
                              ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
                              : plane_bytes(groups),
-                 bytes = plane + groups * Q::kGroupBytes;
+                 bytes = plane + groups * Q::kGroupBytes, row = Planes * groups * kGroup;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
       for (size_t r = 0; r < rows && kOneScale; ++r)
-        whole_row(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs[r], panel, groups);
+        whole_row<Planes>(y + r * ldy + p * kLanes, xq + r * row, xs[r], panel, groups);
       for (size_t r = 0; r < rows && !kOneScale; ++r)
-        group_chains<Q>(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs + r * groups,
-                        xsum + r * groups, panel, panel + plane, groups);
+        group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
+                                xsum + r * Planes * groups, panel, panel + plane, groups);
       add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
     }
+  }
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    linear_int<Q, 1>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  template <class Q>
+  static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                           size_t bias_n, size_t panels, size_t groups) {
+    linear_int<Q, 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
   }
 
   // y (n): y[i] = Σ_d x[d]·t[d·step + i], or the chain goes on from y.

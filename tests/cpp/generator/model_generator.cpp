@@ -120,7 +120,8 @@ Bytes write_file(Choices* c, const Bytes& meta, std::vector<NamedSection> sectio
     const Entry& e = tensor.entry;
     pad(&out, kAlign);
     put_u32(&directory, e.key);
-    put_u32(&directory, static_cast<uint32_t>(e.type) | static_cast<uint32_t>(e.layout) << 8);
+    put_u32(&directory, static_cast<uint32_t>(e.type) | static_cast<uint32_t>(e.layout) << 8 |
+                            uint32_t{e.inputs} << 16);
     put_u64(&directory, out.size());
     put_u64(&directory, tensor.bytes.size());
     for (const uint32_t value : {e.rows, e.cols, e.panels}) put_u32(&directory, value);
@@ -156,7 +157,9 @@ Bytes write_file(Choices* c, const Bytes& meta, std::vector<NamedSection> sectio
 }
 
 // What a file has whose tensors nobody can tell.
-WrittenTensor any_tensor() { return {{0, Type::f32, Layout::vector, 0, 0, 1, 1, 0, 0}, Bytes(4)}; }
+WrittenTensor any_tensor() {
+  return {{0, Type::f32, Layout::vector, 0, 0, 0, 1, 1, 0, 0}, Bytes(4)};
+}
 
 }  // namespace
 

@@ -234,6 +234,7 @@ class Writer {
     mixed_ = c->chance(40);
     type_ = c->of(types_);
     raw_ = c->chance(25);
+    wide_ = c->chance(30);
   }
 
   void at(uint32_t stack, uint32_t set) { base_ = stack << 24 | set << 8; }
@@ -285,6 +286,8 @@ class Writer {
     Bytes& out = add(role, type, layout, rows, cols, panels);
     Entry& entry = out_->back().entry;
     out.resize(size_as(type, entry));
+    if (wide_ && panels != 0 && quantized_type(type) && (!mixed_ || rows % 2 != 0))
+      entry.inputs = kInputs16;
     if (c_->chance(2)) return;        // all weights zero
     constexpr uint64_t kMany = 4096;  // values that a quantizer takes long for
     if (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
@@ -322,7 +325,7 @@ class Writer {
   }
   Bytes& add(uint32_t role, Type type, Layout layout, uint32_t rows, uint32_t cols,
              uint32_t panels) {
-    out_->push_back({{base_ | role, type, layout, 0, 0, rows, cols, panels, 0}, {}});
+    out_->push_back({{base_ | role, type, layout, 0, 0, 0, rows, cols, panels, 0}, {}});
     return out_->back().bytes;
   }
 
@@ -330,7 +333,7 @@ class Writer {
   Weights weights_;
   std::vector<WrittenTensor>* out_;
   const std::vector<Type> types_ = built_types();
-  bool mixed_, raw_;
+  bool mixed_, raw_, wide_;
   Type type_;
   uint32_t base_ = 0;
 };

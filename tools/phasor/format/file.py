@@ -22,6 +22,7 @@ from phasor.format.tensors import Slot, slots, tensor_name
 MAGIC = b"\x89PHASOR\n"
 VERSION, ENDIAN, ALIGNMENT = 1, 0x01020304, 64
 HEADER_BYTES, SECTION_BYTES, ENTRY_BYTES = 64, 32, 48
+ENTRY_FORMAT = "<IBBHQQIIIIQ"
 META, DIRECTORY, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT, DATA = 1, 2, 3, 4, 5, 8, 15
 SOURCE_EXPORT, TARGET_EXPORT = 10, 11
 EXPORTS = {SOURCE_TOKENIZER: SOURCE_EXPORT, TARGET_TOKENIZER: TARGET_EXPORT}
@@ -76,6 +77,7 @@ class Entry(NamedTuple):
     cols: int
     panels: int
     crc: int
+    inputs: int = 0  # INPUTS16, or 0: the type's own form
 
 
 class PhasorFile:
@@ -184,11 +186,16 @@ class PhasorFile:
         first, size, _ = self.sections[DATA]
         out, last, end = {}, -1, first
         for i in range(count):
-            key, type_, layout, reserved, offset, nbytes, rows, cols, panels, crc, reserved2 = (
-                struct.unpack_from("<IBBHQQIIIIQ", data, 8 + ENTRY_BYTES * i)
+            key, type_, layout, inputs, offset, nbytes, rows, cols, panels, crc, reserved = (
+                struct.unpack_from(ENTRY_FORMAT, data, 8 + ENTRY_BYTES * i)
             )
             name = tensor_name(key)
-            if key <= last or reserved or reserved2:
+            wide = inputs == L.INPUTS16 and type_ in L.QUANTIZED and layout == L.PANEL16
+            if inputs and not wide:
+                raise PhasorError(
+                    f"{name}: inputs {inputs}, only panels of a quantized type have {L.INPUTS16}"
+                )
+            if key <= last or reserved:
                 raise PhasorError(
                     f"directory: entry {i} ({name}) is out of order or has reserved bits set"
                 )
@@ -206,7 +213,16 @@ class PhasorFile:
                 )
             out[key], last, end = (
                 Entry(
-                    key, type_, layout, offset, nbytes, rows=rows, cols=cols, panels=panels, crc=crc
+                    key,
+                    type_,
+                    layout,
+                    offset,
+                    nbytes,
+                    rows=rows,
+                    cols=cols,
+                    panels=panels,
+                    crc=crc,
+                    inputs=inputs,
                 ),
                 key,
                 offset + nbytes,

@@ -22,6 +22,7 @@ from phasor.format.file import (
     DIRECTORY,
     ENDIAN,
     ENTRY_BYTES,
+    ENTRY_FORMAT,
     HEADER_BYTES,
     MAGIC,
     META,
@@ -158,7 +159,9 @@ class _Plan(NamedTuple):
     file_bytes: int
 
 
-def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) -> _Plan:
+def _plan(
+    meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes], inputs: int
+) -> _Plan:
     """Where everything lies. wanted: (slot, type) in the file's order."""
     count = 3 + len(extra)
     places: dict[int, tuple[int, int]] = {}
@@ -188,6 +191,7 @@ def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) 
                 cols=slot.cols,
                 panels=slot.panels,
                 crc=0,
+                inputs=inputs if kind in L.QUANTIZED and slot.layout == L.PANEL16 else 0,
             )
         )
         end = at + size
@@ -231,13 +235,13 @@ def _head(plan: _Plan, meta: bytes, entries: list[Entry], crcs: dict[int, int]) 
     struct.pack_into("<II", out, at, len(entries), 0)
     for i, e in enumerate(entries):
         struct.pack_into(
-            "<IBBHQQIIIIQ",
+            ENTRY_FORMAT,
             out,
             at + 8 + ENTRY_BYTES * i,
             e.key,
             e.type,
             e.layout,
-            0,
+            e.inputs,
             e.offset,
             e.bytes,
             e.rows,
@@ -265,13 +269,15 @@ def write_model(
     extra: dict[int, bytes] | None = None,
     progress: Callable[[Slot], None] = lambda slot: None,
     moments: Callable[[Slot], np.ndarray | None] | None = None,
+    inputs: int = 0,
 ) -> list[Rounding]:
     """Writes a whole file from its first byte on; `file` is seekable and empty.
 
     source gives the weights of each slot, in the file's order; kind is the type of the matrices,
     one for all or a function of the slot; extra are the sections after the head; moments (K) of a
-    matrix's inputs say how much each counts in q8 and q4. Returns the rounding of each type.
-    PhasorError when a weight does not fit the descriptor.
+    matrix's inputs say how much each counts in q8 and q4; inputs: L.INPUTS16, of the quantized
+    matrices, or 0. Returns the rounding of each type. PhasorError when a weight does not fit the
+    descriptor.
     """
     meta, extra = encode_meta(descriptor), extra or {}
     type_of = kind if callable(kind) else lambda slot: kind
@@ -279,7 +285,7 @@ def write_model(
         (slot, type_of(slot) if slot.matrix else slot.type)
         for slot in slots(phasor_descriptor.with_defaults(descriptor))
     ]
-    plan = _plan(meta, wanted, extra)
+    plan = _plan(meta, wanted, extra, inputs)
     file.write(bytes(plan.head_bytes))
     crcs = {}
     for section in sorted(extra):
@@ -341,33 +347,51 @@ def _read_exactly(file: BinaryIO, size: int) -> bytes:
     return data
 
 
-def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
-    """Puts other bytes of the same size into a section, and mends its checksum and the head's."""
+def _read_head(file: BinaryIO) -> bytearray:
     file.seek(0)
     header = _read_exactly(file, HEADER_BYTES)
-    sections, head_bytes = (
-        struct.unpack_from("<I", header, 20)[0],
-        struct.unpack_from("<Q", header, 32)[0],
-    )
     file.seek(0)
-    head = bytearray(_read_exactly(file, head_bytes))
-    for i in range(sections):
+    return bytearray(_read_exactly(file, struct.unpack_from("<Q", header, 32)[0]))
+
+
+def _write_head(file: BinaryIO, head: bytearray) -> None:
+    struct.pack_into("<I", head, 40, 0)
+    struct.pack_into("<I", head, 40, crc32c(head))
+    file.seek(0)
+    file.write(head)
+    file.flush()
+
+
+def _section_of(head: bytearray, kind: int) -> tuple[int, int, int]:
+    """(where its row of the table is, its offset, its bytes)."""
+    for i in range(struct.unpack_from("<I", head, 20)[0]):
         at = HEADER_BYTES + SECTION_BYTES * i
         found, _, offset, size = struct.unpack_from("<IIQQ", head, at)
-        if found != kind:
-            continue
-        if size != len(content):
-            raise AssertionError(f"section {kind} has {size} bytes, not {len(content)}")
-        file.seek(offset)
-        file.write(content)
-        struct.pack_into("<I", head, at + 24, crc32c(content))
-        struct.pack_into("<I", head, 40, 0)
-        struct.pack_into("<I", head, 40, crc32c(head))
-        file.seek(0)
-        file.write(head)
-        file.flush()
-        return
+        if found == kind:
+            return at, offset, size
     raise AssertionError(f"the file has no section {kind}")
+
+
+def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
+    """Puts other bytes of the same size into a section, and mends its checksum and the head's."""
+    head = _read_head(file)
+    at, offset, size = _section_of(head, kind)
+    if size != len(content):
+        raise AssertionError(f"section {kind} has {size} bytes, not {len(content)}")
+    file.seek(offset)
+    file.write(content)
+    struct.pack_into("<I", head, at + 24, crc32c(content))
+    _write_head(file, head)
+
+
+def set_inputs(file: BinaryIO, inputs: int) -> None:
+    """Gives the quantized matrices of a file that form of inputs: L.INPUTS16, or 0."""
+    head = _read_head(file)
+    _, offset, size = _section_of(head, DIRECTORY)
+    for at in range(offset + 8, offset + size, ENTRY_BYTES):
+        if head[at + 4] in L.QUANTIZED and head[at + 5] == L.PANEL16:
+            head[at + 6] = inputs
+    _write_head(file, head)
 
 
 # ---- Reading

@@ -100,9 +100,9 @@ class Weights:
     def product(self, x: Array, stack: int, weights: int, role: int) -> Array:
         """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantized."""
         key = stack << 24 | weights << 8 | role
-        kind = self.file.entries[key].type
-        if self.emulate and kind in L.QUANTIZED:
-            x = round_activations(x, kind)
+        entry = self.file.entries[key]
+        if self.emulate and entry.type in L.QUANTIZED:
+            x = round_activations(x, entry.type, entry.inputs)
         return self.in_blocks(x, key) if self._shared else x @ self.tensor(stack, weights, role).T
 
     def in_blocks(self, x: Array, key: int, squared: bool = False) -> Array:

@@ -18,16 +18,17 @@ from phasor.format.layout import GROUP, PhasorError
 
 Array = np.ndarray
 _erf = np.frompyfunc(math.erf, 1, 1)
-_SMALLEST_AMAX = 2.0**-80
-_INVERSE_127 = float(np.float32(1) / np.float32(127))
+# By the form of the inputs: the largest of the whole numbers, and the amax below which all are 0.
+_FORMS = {0: (127, 2.0**-80), L.INPUTS16: (32512, 2.0**-72)}
 
 
-def round_activations(x: Array, kind: int = L.Q8) -> Array:
-    """x (T, K) as the int8 path of a type sees it: groups of 32 along K, or of q8r whole rows, q·s
-    with s = amax/127 and q rounded half to even. Of q8rh the rotated rows are rounded, and rotated
-    back here."""
+def round_activations(x: Array, kind: int = L.Q8, inputs: int = 0) -> Array:
+    """x (T, K) as the products of a type see it: groups of 32 along K, or of q8r whole rows, q·s
+    with s = amax/127 and q rounded half to even, of inputs of 16 bits amax/32512. Of q8rh the
+    rotated rows are rounded, and rotated back here."""
     if kind in L.ROTATED:
-        return L.rotate_weights(round_activations(L.rotate_inputs(x), L.Q8R))
+        return L.rotate_weights(round_activations(L.rotate_inputs(x), L.Q8R, inputs))
+    most, smallest = _FORMS[inputs]
     rows, cols = x.shape
     size = cols if kind in L.WHOLE else GROUP
     groups = -(-cols // size)
@@ -35,10 +36,11 @@ def round_activations(x: Array, kind: int = L.Q8) -> Array:
     padded[:, :cols] = x
     grouped = padded.reshape(rows, groups, size)
     amax = np.abs(grouped).max(axis=2, keepdims=True)
-    live = amax >= _SMALLEST_AMAX
-    inverse = np.divide(x.dtype.type(127), amax, where=live, out=np.zeros_like(amax))
-    q = np.clip(np.rint(grouped * inverse), -127, 127)
-    scale = np.where(live, amax * x.dtype.type(_INVERSE_127), 0)
+    live = amax >= smallest
+    inverse = np.divide(x.dtype.type(most), amax, where=live, out=np.zeros_like(amax))
+    q = np.clip(np.rint(grouped * inverse), -most, most)
+    part = np.float32(1) / np.float32(most)
+    scale = np.where(live, amax * x.dtype.type(part), 0)
     return (q * scale).reshape(rows, groups * size)[:, :cols]
 
 

@@ -272,6 +272,7 @@ class QuantizeOptions(Structure):
         ("output_type", c_void_p),
         ("moments", POINTER(c_float)),
         ("moment_count", c_uint64),
+        ("inputs", c_uint32),
     ]
 
 
@@ -328,6 +329,7 @@ class Tensor(Structure):
         ("cols", c_uint64),
         ("offset", c_uint64),
         ("bytes", c_uint64),
+        ("inputs", c_uint32),
     ]
 
 
