@@ -21,9 +21,10 @@ void required([[maybe_unused]] Pointers... pointers) noexcept {
 template <class T>
 constexpr size_t kFirstSize = sizeof(T);
 template <>
-constexpr size_t kFirstSize<phasor_tensor> = offsetof(phasor_tensor, inputs);
+inline constexpr size_t kFirstSize<phasor_tensor> = offsetof(phasor_tensor, inputs);
 template <>
-constexpr size_t kFirstSize<phasor_quantize_options> = offsetof(phasor_quantize_options, inputs);
+inline constexpr size_t kFirstSize<phasor_quantize_options> =
+    offsetof(phasor_quantize_options, inputs);
 
 // A shorter struct is an older caller's. A longer one asks for what this library does not know.
 template <class T>

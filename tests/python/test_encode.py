@@ -48,11 +48,12 @@ def test_embed_is_the_reference_s_vector():
     assert record["tokens"] == len(IDS) and np.allclose(record["embedding"], got, atol=1e-8)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "first", "last", "max"])
 def test_pooling_of_hidden_states(pooling):
     model = reference(HIDDEN)
     hidden = model.encode(IDS).output
-    want = {"mean": hidden.mean(axis=0), "first": hidden[0], "last": hidden[-1]}[pooling]
+    means = {"mean": hidden.mean(axis=0), "max": hidden.max(axis=0)}
+    want = {**means, "first": hidden[0], "last": hidden[-1]}[pooling]
     assert (
         np.abs(numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling)) - want).max()
         < 1e-5
@@ -379,4 +380,5 @@ def test_what_is_refused(arguments, says):
 
 
 def test_a_pooling_that_there_is_not():
-    bad(2, "embed", HIDDEN, "--ids", "1", "--pooling", "max", says=["expected one of: mean first"])
+    says = ["expected one of: mean first last max"]
+    bad(2, "embed", HIDDEN, "--ids", "1", "--pooling", "median", says=says)

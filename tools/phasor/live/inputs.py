@@ -55,7 +55,7 @@ class _Rows:
     too, no tensor says which it is of: it stays."""
 
     def __init__(self, old: list[Tensor], new: list[Tensor]) -> None:
-        axes = [i for i in (0, 1) if old[0].shape[i] != new[0].shape[i]]
+        axes = [i for i in (0, 1) if old and old[0].shape[i] != new[0].shape[i]]
         axis = axes[0] if len(axes) == 1 else None
         lengths = {t.shape[1 - axis] for t in old} if axis is not None else set()
         self.old = self.new = 0
