@@ -474,6 +474,29 @@ def test_one_tokenizer_with_languages(kind, languages, around, first, tmp_path, 
     assert tokens(phasor, path, "ab a") == [*before, 5, 6, 5, *behind]
 
 
+def test_a_template_without_a_language(tmp_path, phasor):
+    """The program does not guess where one goes: the converter knows the tokenizer's class."""
+    files = package_files("NllbTokenizer")
+    spec = json.loads(files["tokenizer.json"])
+    for form in ("single", "pair"):
+        del spec["post_processor"][form][-1]
+    del spec["post_processor"]["special_tokens"]["en_XX"]
+    files["tokenizer.json"] = json.dumps(spec).encode()
+    folder = T.write(tmp_path / "m", "mbart", files)
+    argv = [phasor, "run", converted(folder), "ab", "--quiet"]
+    for flag in ("--source-lang", "--target-lang"):
+        done = subprocess.run([*argv, flag, "ro_RO"], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.endswith(
+            f"{flag}: the file has no language around a text, and does not say where one goes: "
+            "give --source-lang to tools/convert.py\n"
+        ), done.stderr
+    argv[2] = converted(folder, "--source-lang", "en_XX")
+    assert tokens(phasor, argv[2], "ab")[::3] == [7, 2]
+    for flag in ("--source-lang", "--target-lang"):
+        done = subprocess.run([*argv, flag, "ro_RO"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "kind, languages, line",
     [

@@ -283,7 +283,6 @@ def test_a_limit_is_named_by_its_flag(tmp_path):
     room = ("run", TRANSLATOR, "--source", "3")
     text = "source5 source6 source7 source8"
     bad(1, *room, text, says=["there is room for 3 (--source; --split sentences takes it apart)"])
-    assert phasor(*room, text.replace(" source7", ". source7"), "--split", "sentences").stdout
     bad(1, "run", LANGUAGE, "--ids", "5,6,7", "--context", "2", says=["(--context; --keep 0 "])
     good("run", LANGUAGE, "--ids", "5,6,7", "--context", "2", "--keep", "0", "-n", "1")
     state = tmp_path / "state"
