@@ -96,10 +96,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
               " not in this build (PHASOR_ONLY)");
 }
 
-// The widest so far, or `more`.
 void widen(uint32_t* widest, uint32_t more) { *widest = larger(*widest, more); }
-// The groups of the widest of these matrices' inputs, if one of them is quantized in groups to 8
-// bits; and of those that are quantized in another way.
+// By kind of rounding, the most groups that an input of these matrices has. Rounding in groups to 8
+// bits makes room for all their inputs, quantized or not.
 template <size_t N>
 void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
   uint32_t inputs = 0;

@@ -215,7 +215,7 @@ class Words {
   const Tokenizer& t_;
   IdSink* out_;
   Stretch s_;
-  // the models, of which one is the section's
+  // one for each model; the section uses one of them
   Word word_;
   const WordPieces pieces_;
   UnigramWords segments_;

@@ -307,7 +307,7 @@ struct Helium {
     sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
     return {vcvtq_f32_s32(Q::less(sum, xsum))};
   }
-  // Goes on with their chains by one group, whose values are x0 and x1; of two planes (1.21) those
+  // Adds one group, with the values x0 and x1, to the rows' chains. With two planes (1.21) the values
   // of lo begin at `lo`.
   template <class Q, size_t Planes, int First>
   static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,

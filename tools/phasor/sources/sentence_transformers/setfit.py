@@ -1,5 +1,5 @@
-"""SetFit's directories (Tunstall et al. 2022): an encoder's vector, and scikit-learn's logistic
-regression on it, of which only the numbers are read."""
+"""SetFit's directories (Tunstall et al. 2022): an encoder's vector and scikit-learn's logistic
+regression on it. Only the numbers of the regression are read."""
 
 from __future__ import annotations
 
