@@ -61,9 +61,7 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **tokenizer.ROWS,
     **python.ROWS,
 }
-WHEN_NAMED = (
-    "conversion", "inputs", "lengths", "positions", "python", "tokenizer", "translators"
-)
+WHEN_NAMED = ("conversion", "inputs", "lengths", "positions", "python", "tokenizer", "translators")
 
 
 @front_door("bench")

@@ -2,8 +2,8 @@
 llama.cpp's types of the same size.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
-        [--divergence] [--gguf f32.gguf] [--types q8,q8r] [--inputs 8,16] [--files FILE...]
-        [--threads N]
+        [--divergence] [--prompts [FILE]] [--gguf f32.gguf] [--types q8,q8r] [--inputs 8,16]
+        [--files FILE...] [--threads N]
     quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
@@ -11,7 +11,10 @@ MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and th
 with inputs of the bits of --inputs, and behind them come --files as they are.
 Perplexity is llama.cpp's, over the first windows of the text, and its baseline the first row;
 --divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
-over all of these windows, and the standard errors of both over the windows. --gguf: the same
+over all of these windows, and the standard errors of both over the windows. --prompts compares
+greedy answers of 64 tokens to 100 prompts, or to the lines of FILE, with the first row's: equal
+first sentences, equal answers, the mean share of tokens equal from the start, and answers that end
+in a stretch three times in a row where the first row's does not. --gguf: the same
 weights in F32 as GGUF; llama.cpp (package cyllama) makes its types of it, all matrices of one type,
 and reads the same ids. An encoder of sentences reads the text's first lines that are not empty,
 cut to what its makers say, and its vectors stand beside the first row's; converted to f32 with
@@ -32,6 +35,7 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from bench import agreement
 from bench.common import ROOT, command
 from phasor.entry import front_door
 from phasor.files import read_text
@@ -52,6 +56,7 @@ TYPES = (
 FLOATS = ("f32", "f16", "bf16")
 WEIGHED = ("q8", "q4")  # by moments
 EXCERPT = 128  # tokens whose logits are compared
+_ANSWER = 64  # most tokens of an answer
 _CHARACTERS = 6  # of a token, at most on average
 LLAMA = (
     ("F32", 0, None),
@@ -72,6 +77,7 @@ class Row(NamedTuple):
     score: float
     logits: np.ndarray | None
     windows: list[tuple[float, float]] = []  # of each, log perplexity and mean divergence
+    answers: list[agreement.Answer] = []
 
 
 def call(program: Path, *words: object, text: str = "", **options: object) -> str:
@@ -137,7 +143,14 @@ def language_row(
     scored = call(args.phasor, "score", path, *words, text=joined(ids) + "\n", **scoring)
     logits = np.array(logits_of(args, path, ids[:EXCERPT], folder / "logits.npy"))
     windows = divergences(args, path, ids, folder) if args.divergence else []
-    return Row(name, path.stat().st_size, json.loads(scored)["perplexity"], logits, windows)
+    said: list[agreement.Answer] = []
+    if args.prompts:
+        prompts = read_text(args.prompts).splitlines()
+        try:
+            said = agreement.answers(args.phasor, path, prompts, _ANSWER, args.threads)
+        except RuntimeError as error:
+            raise QualityError(str(error)) from error
+    return Row(name, path.stat().st_size, json.loads(scored)["perplexity"], logits, windows, said)
 
 
 def log_softmax(rows: np.ndarray) -> np.ndarray:
@@ -173,6 +186,12 @@ def spread(row: Row, first: Row) -> str:
     change = loss - np.array(first.windows)[:, 0]
     errors = [float(np.std(x, ddof=1) / np.sqrt(len(x))) for x in (divergence, change)]
     return f" {divergence.mean():.5f} ± {errors[0]:.5f} | ± {errors[1]:.2%} |"
+
+
+def agreed(row: Row, first: Row) -> str:
+    """Cells of the greedy answers."""
+    a = agreement.compare(first.answers, row.answers)
+    return f" {a.sentences} of {a.count} | {a.whole} | {a.tokens:.0%} | {a.loops} |"
 
 
 class Llama:
@@ -236,6 +255,8 @@ def language(args: argparse.Namespace, folder: Path) -> None:
         f"{EXCERPT} tokens beside those of the first row, as a share of each position's range.\n"
     )
     more = " divergence | ± of the share |" if args.divergence else ""
+    if args.prompts:
+        more += " equal first sentences | equal answers | tokens | loops |"
     print(
         "| | MB | perplexity | beside the first | largest difference of a logit | best token is "
         f"another |{more}\n|---|---:|---:|---:|---:|---:|{'---:|' * more.count('|')}",
@@ -256,7 +277,8 @@ def language(args: argparse.Namespace, folder: Path) -> None:
         print(
             f"| {row.name} | {row.bytes / 1e6:.1f} | {row.score:.3f} | "
             f"{row.score / first.score - 1:+.2%} | {share.max():.2g} | {others} of {EXCERPT} |"
-            + (spread(row, first) if row.windows else ""),
+            + (spread(row, first) if row.windows else "")
+            + (agreed(row, first) if row.answers else ""),
             flush=True,
         )
 
@@ -360,6 +382,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="Files beside them.")
     parser.add_argument(
         "--divergence", action="store_true", help="Also measure the divergence of the logits."
+    )
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        nargs="?",
+        const=agreement.PROMPTS,
+        metavar="FILE",
+        help="Also compare greedy answers to these lines. Without FILE: to 100 prompts.",
     )
     for name, default in (("windows", 20), ("window", 512), ("lines", 1000), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)

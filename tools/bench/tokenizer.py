@@ -63,9 +63,7 @@ def _bytes(split: str | None) -> Callable[[Path, Path], Path]:
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         tokenizer.train(
             [str(text)],
-            trainers.BpeTrainer(
-                vocab_size=_PIECES, initial_alphabet=alphabet, show_progress=False
-            ),
+            trainers.BpeTrainer(vocab_size=_PIECES, initial_alphabet=alphabet, show_progress=False),
         )
         tokenizer.save(str(folder / "tokenizer.json"))
         return folder / "tokenizer.json"
