@@ -22,8 +22,7 @@ import numpy as np
 import torch
 import transformers
 from save_newer import draw as draw_weights
-from save_newer import float32_is_double, output_of, restore
-from transformers import CONFIG_MAPPING
+from save_newer import float32_is_double, restore, run_text
 from transformers.activations import ACT2FN
 
 LENGTHS = (20, 6)
@@ -165,19 +164,21 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
     model, base = rng.choice(bases)
     config = copy.deepcopy(base)
     whole = getattr(transformers, model).config_class
+
+    def defaults(table: str) -> dict[str, Any]:
+        """Of the configuration that a table inside is."""
+        return type(getattr(whole(**copy.deepcopy(config)), table))().to_dict()
+
     if "text_config" in config:  # of a model with pictures: of its language model
         text = config["text_config"]
-        kind = CONFIG_MAPPING[text["model_type"]] if "model_type" in text else None
-        kind = kind or type(whole(**copy.deepcopy(config)).text_config)
-        changed = changed_keys(rng, text, kind().to_dict(), _OF_PICTURES)
+        changed = changed_keys(rng, text, defaults("text_config"), _OF_PICTURES)
         fit_sections(text)
         return model, config, changed
     if "encoder" not in config:
         return model, config, changed_keys(rng, config, whole().to_dict())
     changed = []  # of a model of two models: of one of them, or of both
     for half in rng.choice((["encoder"], ["decoder"], ["encoder", "decoder"])):
-        kind = CONFIG_MAPPING[config[half]["model_type"]]
-        changed += changed_keys(rng, config[half], kind().to_dict())
+        changed += changed_keys(rng, config[half], defaults(half))
     return model, config, changed
 
 
@@ -232,8 +233,7 @@ def run(model: torch.nn.Module, ids: list[int]) -> np.ndarray:
         {"decoder_input_ids": torch.tensor([ids[::-1]])} if model.config.is_encoder_decoder else {}
     )
     with torch.no_grad():
-        given = model(torch.tensor([ids]), **more, return_dict=True)
-    return output_of(given, type(model).__name__)[0].double().numpy()
+        return run_text(model, torch.tensor([ids]), **more)[0].double().numpy()
 
 
 def refuse_giants(kind: type, built: Any) -> None:

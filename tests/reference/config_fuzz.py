@@ -44,7 +44,7 @@ from places import run_python
 TOLERANCE = 1e-5  # of the outputs' range
 VERSIONS = ("4.57", "5.x")
 # Not of transformers; a vector at an end token, which drawn ids do not have.
-_NOT_DRAWN = ("Nomic", "CLIPTextModelWithProjection")
+_NOT_DRAWN = ("Nomic", "CLIPTextModelWithProjection", "CLIPModel")
 _AT_ONCE = 20  # models of a family that lie in a folder
 _MOST_TRIED = 8  # for each that is to be made
 

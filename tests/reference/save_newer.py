@@ -76,6 +76,14 @@ def output_of(given: Any, model: str) -> torch.Tensor:
     return given.pooler_output if model == "SiglipTextModel" else next(iter(given.values()))
 
 
+def run_text(model: torch.nn.Module, ids: torch.Tensor, **more: Any) -> torch.Tensor:
+    """What a model gives for ids; of a pair of encoders, the vector of a text."""
+    if hasattr(model, "get_text_features"):
+        features = model.get_text_features(ids, **more)
+        return getattr(features, "pooler_output", features)  # a table in transformers 5
+    return output_of(model(ids, **more, return_dict=True), type(model).__name__)
+
+
 def restore(folder: Path, config: dict[str, Any]) -> None:
     """Adds the field of ModernBERT's decoder that transformers 4.57 reads and does not save."""
     path, name = folder / "config.json", "local_attention"
@@ -132,7 +140,7 @@ def main(path: Path) -> None:
         with torch.no_grad():
             target = case.get("target")  # of an encoder-decoder
             more = {"decoder_input_ids": torch.tensor([target])} if target else {}
-            given = output_of(model(torch.tensor([case["ids"]]), **more), case["model"])
+            given = run_text(model, torch.tensor([case["ids"]]), **more)
         np.save(case["folder"] + ".npy", given[0].double().numpy())
         if "greedy" in case:
             Path(case["folder"] + ".json").write_text(json.dumps(greedy(model, case)))

@@ -19,13 +19,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from family_table import Table
-from save_newer import output_of
+from save_newer import output_of, run_text
 from test_families_decoders import float32_is_double
 
 import nomic_bert
@@ -42,8 +43,11 @@ from texts import ids_text, write_json
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
 VOCABULARY, LONGEST, MASK = 61, 23, 3
+# Pairs of encoders, of texts and of pictures; their vector of a text is compared.
+_PAIRS = ("CLIPModel", "SiglipModel")
+_AT_THE_END = ("CLIPTextModelWithProjection", "CLIPModel")  # the vector is an end token's
 # Of these a text has one row, which their names do not say.
-_ONE_ROW = ("BertForNextSentencePrediction", "CLIPTextModelWithProjection", "SiglipTextModel")
+_ONE_ROW = ("BertForNextSentencePrediction", "SiglipTextModel", *_AT_THE_END, *_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,10 @@ _ESM = {
 _NORM_OF_INPUT = {"emb_layer_norm_before": True, "token_dropout": True}
 _ESM_2 = {**_ESM, "position_embedding_type": "rotary", "token_dropout": True}
 _CLIP = {**_BERT, "eos_token_id": VOCABULARY - 1, "projection_dim": 29}
+_VISION = {
+    **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4},
+    **{"image_size": 8, "intermediate_size": 20},
+}
 
 _OF_BERT = [
     Case("BertForNextSentencePrediction", "", _BERT),
@@ -177,6 +185,24 @@ _OF_BERT = [
     Case("CLIPTextModelWithProjection", "the first configurations", {**_CLIP, "eos_token_id": 2}),
     Case("SiglipTextModel", "", _BERT),
     Case("SiglipTextModel", "a projection", {**_BERT, "projection_size": 17}),
+    Case("CLIPModel", "", {"text_config": _CLIP, "vision_config": _VISION, "projection_dim": 31}),
+    Case(
+        "CLIPModel",
+        "the first configurations, GELU",
+        {
+            "text_config": {**_CLIP, "eos_token_id": 2, "hidden_size": 42, "hidden_act": "gelu"},
+            **{"vision_config": _VISION, "projection_dim": 10},
+        },
+    ),
+    Case("SiglipModel", "", {"text_config": _BERT, "vision_config": _VISION}),
+    Case(
+        "SiglipModel",
+        "a projection",
+        {
+            "text_config": {**_BERT, "hidden_size": 42, "projection_size": 16},
+            "vision_config": _VISION,
+        },
+    ),
 ]
 CASES = [
     Case("BertModel", "", _BERT),
@@ -370,6 +396,9 @@ class Torch:
             self.model.base_model.encoder.ln.register_forward_pre_hook(self._keep)
         if "Esm" in case.model:
             self.model.base_model.encoder.emb_layer_norm_after.register_forward_pre_hook(self._keep)
+        if case.model in _PAIRS:
+            for layer in self.model.text_model.encoder.layers:
+                layer.register_forward_hook(self._keep_layer)
         if "ModernBert" in case.model:
             for part in self.model.modules():
                 if type(part).__name__ == "ModernBertRotaryEmbedding":
@@ -377,6 +406,9 @@ class Torch:
 
     def _keep(self, _: torch.nn.Module, given: tuple[torch.Tensor]) -> None:
         self.residual = given[0]
+
+    def _keep_layer(self, _: torch.nn.Module, given: Any, out: Any) -> None:
+        self.layers.append(out[0] if isinstance(out, tuple) else out)
 
     def _randomize(self, model: torch.nn.Module) -> None:
         with torch.no_grad():
@@ -496,10 +528,15 @@ class Torch:
                 out = hidden.pop() if self.case.model == "NomicBertForPreTraining" else hidden[-1]
             else:
                 more = {} if segments is None else {"token_type_ids": torch.from_numpy(segments)}
-                result = self.model(
-                    input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
-                )
-                hidden, out = result.hidden_states, output_of(result, self.case.model)
+                if self.case.model in _PAIRS:
+                    self.layers = [batch]
+                    out = run_text(self.model, batch, attention_mask=mask)
+                    hidden = self.layers
+                else:
+                    result = self.model(
+                        input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
+                    )
+                    hidden, out = result.hidden_states, output_of(result, self.case.model)
                 if self.residual is not None:
                     hidden = (*hidden[:-1], self.residual)
         rows = range(len(lengths))
@@ -562,7 +599,7 @@ class Pair:
             ids = rng.integers(MASK, side["vocabulary"], (len(lengths), max(lengths)))
             ids[:, 0] = MASK
             for row, n in enumerate(lengths):
-                if "Projection" in self.case.model:  # the end token is a text's last
+                if self.case.model in _AT_THE_END:  # the end token is a text's last
                     ids[row] = np.minimum(ids[row], VOCABULARY - 2)
                     ids[row, n - 1] = VOCABULARY - 1
                 ids[row, n:] = side.get("pad") or 0

@@ -85,13 +85,22 @@ OF_BOTH = [
     if not c.model.startswith("Nomic")
     and getattr(c, "modules", None) is None
     and c.name not in NOT_MADE
-    and "Projection" not in c.model
+    and c.model not in encoders._AT_THE_END
 ]
 OF_BOTH += [
     Case(  # whose end token is the last of the ids
         "CLIPTextModelWithProjection",
         "CLIPTextModelWithProjection",
         {**encoders._CLIP, "eos_token_id": IDS[-1]},
+    ),
+    *(
+        Case(
+            c.name,
+            c.model,
+            {**c.config, "text_config": {**c.config["text_config"], "eos_token_id": IDS[-1]}},
+        )
+        for c in encoders.CASES
+        if c.model == "CLIPModel"
     ),
     Case(
         "RobertaForMaskedLM, own output matrix",

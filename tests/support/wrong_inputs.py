@@ -424,7 +424,7 @@ WRONG = [
     _row(
         "a model of pictures and texts",
         "model",
-        directory({"model_type": "clip", "text_config": {}, "vision_config": {}}),
+        directory({"model_type": "blip", "text_config": {}, "vision_config": {}}),
     ),
     _row("a directory in place of a tokenizer", "model --tokenizer model", directory()),
 ]

@@ -1,8 +1,8 @@
-"""Models with pictures whose language model is one of the decoders: that is converted, and what
-they have for pictures is left out.
+"""Models with pictures. The part for text is converted, and the parts for pictures are left out.
+The part for text is one of the decoders, or the text encoder of a pair (CLIP, SigLIP).
 
-config.json has the language model's configuration as text_config, and the weights have its tensors
-below a name of their own. Fields and tensors for pictures are listed, none is guessed.
+config.json has the configuration of the part for text as text_config, and the names of its tensors
+begin with a prefix. Fields and tensors for pictures are listed, none is guessed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, Mapping, NamedTuple
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
-from phasor.families import decoders, nearest
+from phasor.families import decoders, encoders, nearest
+from phasor.families.family import Family
 from phasor.families.hf_config import NEWER, Config
 from phasor.format import descriptor as D
 from phasor.values import table, words
@@ -40,6 +41,15 @@ class Pictured(NamedTuple):
     harmless: tuple[str, ...]  # fields beside the language model's
     tied: bool = False  # tie_word_embeddings of transformers 5 where nothing says it
     flat: bool = False  # the first versions have the language model's fields beside the others
+    alone: str = ""  # of a pair of encoders: the class that gives the same vector of a text
+    beside: tuple[str, ...] = ()  # fields of this encoder that stand beside its configuration
+    within: tuple[str, ...] = (_TEXT,)  # tables of this configuration: the first that is not null
+
+    @property
+    def families(self) -> list[Family]:
+        """Those that the part for text may be of."""
+        kin = [family for family in encoders.FAMILIES if self.text in family.types]
+        return kin if self.alone else decoders.FAMILIES
 
 
 class Part(NamedTuple):
@@ -122,7 +132,23 @@ def _idefics(name: str) -> Pictured:
     )
 
 
+def _pair(name: str, text: str, alone: str, harmless: str = "", **how: Any) -> Pictured:
+    """Two encoders, of texts and of pictures, whose vectors are compared."""
+    left_out = words("vision_model. visual_projection. logit_scale logit_bias")
+    beside = words(f"initializer_factor {harmless}")
+    return Pictured((f"{name}Model",), text, {}, left_out, beside, alone=alone, **how)
+
+
 MODELS = {
+    "clip": _pair(
+        "CLIP",
+        "clip_text_model",
+        "CLIPTextModelWithProjection",
+        "logit_scale_init_value vision_config_dict",
+        beside=("projection_dim",),
+        within=(f"{_TEXT}_dict", _TEXT),
+    ),
+    "siglip": _pair("Siglip", "siglip_text_model", "SiglipTextModel"),
     "gemma3": _llava(
         "Gemma3",
         "gemma3_text",
@@ -150,11 +176,14 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     kind, whole = str(values.get("model_type")), Config(where, values)
     if kind in _OTHERWISE:
         what = f"{shown(kind)} is not supported: {_OTHERWISE[kind]}"
-        raise whole.error("model_type", f"{what}; {nearest.some(kind, MODELS)}")
+        like = [name for name, other in MODELS.items() if not other.alone]
+        raise whole.error("model_type", f"{what}; {nearest.some(kind, like)}")
     of = MODELS.get(kind)
     if of is None:
         return None
-    inside, whole.asked = whole.table(_TEXT), {*whole.asked, "vision_config"}
+    within = next((n for n in of.within if whole.values.get(n) is not None), _TEXT)
+    inside, whole.asked = whole.table(within), {*whole.asked, *of.within, *of.beside}
+    whole.asked.add("vision_config")
     if inside is None and not of.flat:
         raise whole.error(_TEXT, "missing, the configuration of the language model")
     classes = whole.get("architectures")
@@ -172,16 +201,19 @@ def text_part(where: Path, values: dict[str, Any]) -> Part | None:
     else:
         inside.finished = True  # what it has is asked for as the decoder's
         whole.finish(of.harmless)
-        _inherit(whole, of, text, _LABELS if classes[0].endswith(_CLASSIFIES) else _IDS)
+        _inherit(whole, of, text, _beside(of, classes[0]))
     kind = text.setdefault("model_type", of.text)
-    family = next((f for f in decoders.FAMILIES if kind in f.types), None)
+    family = next((f for f in of.families if kind in f.types), None)
     if family is None:
-        raise whole.error(f"{_TEXT}.model_type", f"{shown(kind)} is not supported")
+        raise whole.error(f"{within}.model_type", f"{shown(kind)} is not supported")
+    for name in of.beside:  # count whatever the table has
+        text[name] = whole.whole(name, default=family.defaults[name])
     for name in _IDS:  # transformers 4 leaves those out of a table that are the defaults
         text.setdefault(name, family.defaults.get(name))
-    text["architectures"] = [_class(classes[0], family.classes)]
-    note = f"{classes[0]}: the file has its language model; pictures are left out"
-    return Part(text, f"{_TEXT}." if inside else "", of, note)
+    text["architectures"] = [of.alone or _class(classes[0], family.classes)]
+    part = "text encoder" if of.alone else "language model"
+    note = f"{classes[0]}: the file has its {part}; pictures are left out"
+    return Part(text, f"{within}." if inside else "", of, note)
 
 
 def _class(name: str, classes: tuple[str, ...]) -> str:
@@ -190,6 +222,11 @@ def _class(name: str, classes: tuple[str, ...]) -> str:
     return next(
         (c for c in classes[1:] if name.endswith("For" + c.rpartition("For")[2])), classes[0]
     )
+
+
+def _beside(of: Pictured, name: str) -> tuple[str, ...]:
+    """The fields of the part for text that stand beside its configuration, if they are there."""
+    return () if of.alone else _LABELS if name.endswith(_CLASSIFIES) else _IDS
 
 
 def _inherit(whole: Config, of: Pictured, text: dict[str, Any], names: tuple[str, ...]) -> None:
