@@ -409,6 +409,12 @@ CASES = {
             pictures(folder) or ["model"]
         ),
     ),
+    "a preset with options that leave no tensor": Case(
+        "; give --expect FILE.npz, what your model gives for some inputs",
+        "m.pt",
+        lambda folder: unseen(folder),
+        again("m.pt --expect e.npz"),
+    ),
     "two models in one file": Case(
         "say which are the model's, [checkpoint] key", "m.pt",
         own(ENCODER, nested=True), described(ENCODER + '[checkpoint]\nkey = "model"\n'),
@@ -470,6 +476,13 @@ CASES = {
         lambda folder: expected_arrays(folder) or ["m.pt --expect e.npz"],
     ),
 }
+
+
+def unseen(folder: Path) -> None:
+    for suffix, name in ((".pt", "m.pt"), (".npz", "e.npz")):
+        made = ROOT / f"tests/golden/presets/x-transformers-decoder{suffix}"
+        (folder / name).write_bytes(made.read_bytes())
+    (folder / "m.toml").write_text('preset = "x-transformers"\nheads = 2\n')
 
 
 def pictures(folder: Path, **more) -> None:

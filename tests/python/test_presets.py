@@ -54,6 +54,20 @@ def test_a_checkpoint_of_a_package(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_options_that_leave_no_tensor(name, tmp_path, capsys):
+    """Nobody sees them in the checkpoint, so that a file needs the model's own outputs, or a line
+    that says that nothing is unseen."""
+    toml = f'preset = "{preset_of(name)}"\n{OWNERS.get(name, "")}\n'
+    unseen, path = preset_of(name) == "x-transformers", GOLDEN / f"{name}.pt"
+    for own, status in (("", int(unseen)), ('unseen = ""\n', 0), ('unseen = "dropout"\n', 1)):
+        assert run(tmp_path, path, own + toml) == status
+        said = capsys.readouterr().err
+        assert ("may change the outputs and leave no tensor; give --expect" in said) == bool(status)
+        assert (tmp_path / "m.phasor").exists() == (not status)
+        (tmp_path / "m.phasor").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_copy_of_a_preset_is_a_description(name):
     """With the owner's lines in place of its own."""
     path, owner = GOLDEN / f"{name}.pt", tomllib.loads(OWNERS.get(name, ""))

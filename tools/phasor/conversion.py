@@ -92,6 +92,8 @@ def convert(
         lines = [f"{model.checkpoint.path}: {line}" for line in problems]
         raise Problems(lines, "--report FILE")  # which is written by now
     check_growth(model)
+    if expect is None and model.unproved:
+        raise PhasorError(model.unproved)
     if expect is not None:
         expected_outputs.put_vectors(expected_outputs.opened(expect), model)
     descriptor, weights = model.descriptor, model.weights

@@ -110,6 +110,7 @@ class Model:
     ignore: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     chat_source: Path | None = None  # where the chat template is, if not in the source
+    unproved: str = ""  # why the file needs the model's own outputs (--expect)
     inside: tuple[int, ...] = ()  # ids that the model itself puts before those that it is given
     asked: int | None = None  # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits

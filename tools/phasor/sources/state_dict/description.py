@@ -121,6 +121,13 @@ class Description:
     def preset(self) -> str:
         return self.model["preset"]
 
+    @property
+    def unproved(self) -> str:
+        """Why there is no file without the model's own outputs; empty: there is."""
+        what = self.model["unseen"]
+        where = f"{self.path}: unseen: {what}: may change the outputs and leave no tensor"
+        return what and f"{where}; give --expect FILE.npz, what your model gives for some inputs"
+
 
 def _typed(where: str, key: str, value: Any, row: K.Key) -> Any:
     if float in row.types and isinstance(value, int) and not isinstance(value, bool):

@@ -37,6 +37,7 @@ MODEL: dict[str, Key] = {
     "credit": Key((str,), ""),
     "origin": Key((str,), ""),
     "preset": Key((str,)),
+    "unseen": Key((str,), ""),
     "stack": Key(
         (str,),
         "encoder-decoder",

@@ -423,6 +423,7 @@ class _Reader(Outputs):
                 **dict.fromkeys(wrappers.COUNTERS, wrappers.AVERAGE),
             },
             notes=self.notes,
+            unproved=self.description.unproved,
             inside=self.inside,
         )
         for part, name, original in self.doubles:
