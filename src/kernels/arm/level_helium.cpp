@@ -307,8 +307,8 @@ struct Helium {
     sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
     return {vcvtq_f32_s32(Q::less(sum, xsum))};
   }
-  // Adds one group, with the values x0 and x1, to the rows' chains. With two planes (1.21) the values
-  // of lo begin at `lo`.
+  // Adds one group, with the values x0 and x1, to the rows' chains. With two planes (1.21) the
+  // values of lo begin at `lo`.
   template <class Q, size_t Planes, int First>
   static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
                                         const int8_t* lo, size_t groups, const Plane<Q>& plane,
