@@ -76,7 +76,7 @@ def main() -> int:
         models = [stack.enter_context(phasor.load(f, threads=2)) for f in files]
         if "--race" in sys.argv:
             session = models[1].session(context=64)
-            session._mine = contextlib.nullcontext  # what refuses the second thread
+            session.mine = contextlib.nullcontext  # what refuses the second thread
             at_once(lambda _: [session.step([1]) for _ in range(8)] and None)
             return 0
         todo = jobs(*models)

@@ -166,6 +166,49 @@ def test_streams(language, options, flags):
     assert len(pieces) > 1
 
 
+def test_streams_with_drawn_stops(language):
+    """Stop strings that overlap, end in a piece's middle or only begin: cut where the program
+    cuts."""
+    rng, prompt = random.Random(36), "In the year"
+    text = "".join(language.stream(prompt, max_new=60))
+    for _ in range(24):
+        starts = [rng.randrange(len(text) - 9) for _ in range(rng.randint(1, 4))]
+        stops = [text[at : at + rng.randint(1, 9)] for at in starts]
+        stops = [one[:-1] + rng.choice([one[-1], "x"]) for one in stops]
+        flags = [f"--stop={one}" for one in stops]
+        found = "".join(language.stream(prompt, max_new=60, stop=stops))
+        assert found + "\n" == run("run", LANGUAGE, "-n", 60, *flags, prompt), stops
+
+
+@pytest.mark.parametrize(
+    "side,generation",
+    [
+        ({"forced_first": 7}, {}),
+        ({}, {"forced_last": 9, "max_new": 5}),
+        ({"forced_first": 7}, {"forced_last": 9, "max_new": 1}),
+        ({}, {"min_new": 9, "suppressed": [11, 12]}),
+        ({}, {"repetition_penalty": 1.7, "no_repeat_ngram": 2}),
+        ({}, {"bad_words": [1, 5, 2, 6, 7], "source_no_repeat_ngram": 2, "max_new": 12}),
+    ],
+)
+def test_streams_as_the_file_recommends(tmp_path, side, generation):
+    words = ["<unk>", "<s>", "</s>", *(f"word{i}" for i in range(20))]
+    descriptor = M.translator()
+    sides = {"source": F.SOURCE_TOKENIZER, "target": F.TARGET_TOKENIZER}
+    for name, section in sides.items():
+        descriptor[name] |= {"vocabulary": len(words), "tokenizer": section}
+    descriptor["source"] |= {"suffix": [2]}
+    descriptor["target"] |= side
+    descriptor["generation"] = generation
+    section, path = build_wordlist_section(words, 0, (1, 2)), tmp_path / "m.phasor"
+    M.write_random(path, descriptor, extra=dict.fromkeys(sides.values(), section))
+    with phasor.load(path) as model:
+        for text in drawn("word1 word2 word3 word4 word5 word6 word7", 12):
+            found = "".join(model.stream(text, max_new=generation.get("max_new", 20)))
+            assert found == model.translate(text, max_new=generation.get("max_new", 20))
+            assert found + "\n" == run("run", path, "-n", generation.get("max_new", 20), text)
+
+
 def test_a_stream_of_a_translator(translator):
     assert "".join(translator.stream(TEXTS[0])) == translator.translate(TEXTS[0])
 
@@ -649,6 +692,8 @@ calls = [
     lambda: model.translate(["我有一只猫。"] * 1000000),
     lambda: [model.translate("我有一只猫。") for _ in range(1000000)],
     lambda: phasor.load(sys.argv[2]).score("The game was played. " * 30000),
+    lambda: list(phasor.load(sys.argv[2]).stream("The game was played. " * 30000)),
+    lambda: [list(phasor.load(sys.argv[2]).stream("The game was")) for _ in range(1000000)],
 ]
 for call in calls:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -664,4 +709,4 @@ def test_an_interrupt_ends_a_call():
     environment = {"PYTHONPATH": str(ROOT / "tools"), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-c", INTERRUPTED, TRANSLATOR, LANGUAGE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-    assert (done.stdout, done.stderr) == ("interrupted\n" * 3 + "I have a cat.\n", "")
+    assert (done.stdout, done.stderr) == ("interrupted\n" * 5 + "I have a cat.\n", "")

@@ -3,9 +3,9 @@ same model and the same outputs, which is checked. A row of tools/bench.
 
 A figure is tokens or texts a second, of the wall clock and of the processor: a process with the
 whole input less one with a short input, so that starting and opening are in neither. The two are
-measured in pairs, one after the other. The models have random weights in q8: a Llama of 15M and an
-encoder of MiniLM's shape. The import is the processor time of `phasor.load`'s modules, less that
-of NumPy.
+measured in pairs, one after the other. The models have random weights in q8: a Llama of 15M, one
+of 135M, and an encoder of MiniLM's shape. The import is the processor time of `phasor.load`'s
+modules, less that of NumPy.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from phasor.format.writer import write_model
 from phasor.tokenizers.models.word_list import build_wordlist_section
 
 PYTHON, LEAST = "Python", 0.97
-PAIRS, TOKENS, TEXTS, FEW = 15, 400, 1000, 8
+PAIRS, TEXTS, FEW = 15, 1000, 8
+TOKENS = {"15m": 1200, "135m": 150}
 _STREAM = """
 import sys, phasor
 for piece in phasor.load(sys.argv[1]).stream(sys.argv[2], max_new=int(sys.argv[3])):
@@ -74,8 +76,8 @@ def _write(path: Path, descriptor: dict, side: str, section: int) -> None:
         write_model(file, descriptor, _weights, L.type_code("q8"), extra)
 
 
-def _language(path: Path) -> None:
-    descriptor = models.descriptor(models.SHAPES["15m"])
+def _language(path: Path, shape: str) -> None:
+    descriptor = models.descriptor(models.SHAPES[shape])
     descriptor["target"]["end"] = []
     _write(path, descriptor, "target", F.TARGET_TOKENIZER)
 
@@ -100,10 +102,10 @@ class _Case(NamedTuple):
     unit: str
 
 
-def _streams(folder: Path, program: Path) -> _Case:
+def _streams(folder: Path, program: Path, shape: str) -> _Case:
     model, prompt = folder / "language.phasor", "word7 word8 word9"
-    _language(model)
-    counts = {True: TOKENS, False: FEW}
+    _language(model, shape)
+    counts = {True: TOKENS[shape], False: FEW}
     commands: dict[str, dict[bool, tuple[object, ...]]] = {OURS: {}, PYTHON: {}}
     for whole, count in counts.items():
         commands[OURS][whole] = (program, "run", model, "-n", count, "--quiet", prompt)
@@ -119,7 +121,7 @@ def _streams(folder: Path, program: Path) -> _Case:
         )
         if first != second or len(first.split()) < count:
             sys.exit(f"bench: python: stream gives another text than {program} run")
-    return _Case(commands, {True: None, False: None}, TOKENS - FEW, "tokens/s")
+    return _Case(commands, {True: None, False: None}, TOKENS[shape] - FEW, "tokens/s")
 
 
 def _encodes(folder: Path, program: Path) -> _Case:
@@ -150,7 +152,10 @@ def _encodes(folder: Path, program: Path) -> _Case:
 def row_python(args: Any, results: Results) -> None:
     program, pairs = Path(args.build).resolve() / "phasor", max(args.runs, PAIRS)
     with tempfile.TemporaryDirectory() as name:
-        for what, make in (("stream", _streams), ("encode", _encodes)):
+        cases: dict[str, Callable[[Path, Path], _Case]] = {
+            f"stream, {shape}": partial(_streams, shape=shape) for shape in TOKENS
+        }
+        for what, make in (cases | {"encode": _encodes}).items():
             case = make(Path(name), program)
             rates: dict[tuple[str, str], list[float]] = {}
             for pair in range(pairs):

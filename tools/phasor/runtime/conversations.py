@@ -83,9 +83,8 @@ class Conversations(Generators):
         draws(options, temperature, top_k, top_p, seed)
         options.max_new = whole("max_new", max_new) or options.max_new
         ends, text = self._answer_end()
-        held = self._stops(texts_list(stop), options, ends, [text] if text else [])
-        session = self._kept("chat", self._room(ids, options, 0))
-        pieces = self._pieces(session, ids, options, held, "chat")
+        stops = self._stops(texts_list(stop), options, ends, [text] if text else [])
+        pieces = self._pieces(ids, options, stops, "chat")
         return pieces if stream else "".join(pieces)
 
     def _rendered(self, messages: Messages, add_generation_prompt: bool) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
-from queue import SimpleQueue
 from typing import Any, Iterator, Literal, Sequence, overload
 
 import numpy as np
@@ -14,18 +12,18 @@ from phasor.runtime import _interface as c
 from phasor.runtime.alignment import Aligner
 from phasor.runtime.library import (
     Error,
-    callback,
+    check,
     new,
     pointer,
     text_bytes,
     texts_list,
 )
 from phasor.runtime.opened import Opened, Texts
+from phasor.runtime.outputs import Output
 from phasor.runtime.results import Aligned
 from phasor.runtime.session import Session
 from phasor.runtime.threads import Stop, interruptible, side_by_side
 
-_TEXT = callback(c.GenerateOptions, "text")
 _MOST_STOPS, _MOST_STOP_BYTES = 64, 256
 # What both ways to choose tokens take from the file.
 _SHARED = (
@@ -73,15 +71,8 @@ class Generators(Opened):
             limits.best_rows, limits.logit_rows = 1, 0
         return limits
 
-    def _begin(self, session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
-        """Encodes a source. What the decoder continues: nothing, or the prompt."""
-        if self._weights.stack == c.DECODER:
-            if not options.reuse:
-                session.plain("phasor_sequence_clear", 0)
-            return ids
-        options.source, options.source_count = pointer(ids), ids.size
+    def _encode(self, session: Session, ids: np.ndarray) -> None:
         session.run("phasor_encode", ctypes.byref(session.item(ids)), 1)
-        return ids[:0]
 
     @overload
     def translate(
@@ -203,22 +194,22 @@ class Generators(Opened):
             limits.outputs |= c.WANT_ATTENTION
         session = self._kept("run", limits)
 
+        options.source, options.source_count = pointer(ids), ids.size
+
         def greedy() -> list[np.ndarray]:
-            begin = self._begin(session, ids, options)
-            return [_generate(session, begin, options)]
+            self._encode(session, ids)
+            return [_generate(session, options)]
 
         def search() -> list[np.ndarray]:
-            begin, result = self._begin(session, ids, options), new(c.BeamResult)
+            self._encode(session, ids)
+            result = new(c.BeamResult)
             beams = new(c.BeamOptions, length_penalty=1)
             weights = self._weights
             weights.library.phasor_beam_defaults(weights.model, ctypes.byref(beams))
             beams.beams = 0
             for name in _SHARED:
                 setattr(beams, name, getattr(options, name))
-            session.run(
-                "phasor_beam_search", 0, pointer(begin), 0, ctypes.byref(beams),
-                ctypes.byref(result),
-            )  # fmt: skip
+            session.run("phasor_beam_search", 0, None, 0, ctypes.byref(beams), ctypes.byref(result))
             found = []
             for index in range(min(n_best, result.count)):
                 one = new(c.Hypothesis)
@@ -267,15 +258,13 @@ class Generators(Opened):
         options = self._recommended()
         draws(options, temperature, top_k, top_p, seed)
         options.max_new = whole("max_new", max_new) or options.max_new
-        held = self._stops(texts_list(stop), options)
-        session = self._kept("run", self._room(ids, options, 0))
-        return self._pieces(session, ids, options, held, "run")
+        return self._pieces(ids, options, self._stops(texts_list(stop), options), "run")
 
     def _stops(
         self, stops: list[str], options: Any, end: Sequence[int] = (), end_texts: Sequence[str] = ()
-    ) -> list[Any]:
-        """Sets the options. Special tokens are no text: their ids end an output, as those of `end`
-        and the texts of `end_texts` do. Returns what must be kept as long as the options."""
+    ) -> tuple[str, ...]:
+        """The texts that end an output, those of `end_texts` among them. Special tokens are no
+        text: their ids end an output, as those of `end` do, and are set in the options."""
         weights, side, ends, texts = self._weights, self._weights.output_side, list(end), []
         if len(stops) > _MOST_STOPS:
             raise Error(f"{len(stops)} stop strings: expected at most {_MOST_STOPS}")
@@ -293,53 +282,52 @@ class Generators(Opened):
             if special and len(ids) > 1:
                 raise Error(f"the stop string {stop!r} has more than a special token")
             ends += special
-            texts += [] if special else [given + b"\0"]
-        texts += [text_bytes(one) + b"\0" for one in end_texts]
-        buffers = [ctypes.create_string_buffer(one, len(one)) for one in texts]
-        addresses = (ctypes.c_void_p * len(texts))(*map(ctypes.addressof, buffers))
-        ids = np.array(ends, np.uint32)
-        options.stop_count, options.end_count = len(texts), len(ends)
-        options.stop = ctypes.cast(addresses, type(options.stop))
-        options.end = pointer(ids)
-        return [buffers, addresses, ids]
+            texts += [] if special else [stop]
+        options.end_count, options.end = len(ends), pointer(np.array(ends, np.uint32))
+        return (*texts, *end_texts)
 
     def _pieces(
-        self, session: Session, ids: np.ndarray, options: Any, held: list[Any], kept: str
+        self, ids: np.ndarray, options: Any, stops: tuple[str, ...], kept: str
     ) -> Iterator[str]:
-        pieces: SimpleQueue[str | None] = SimpleQueue()
-        errors: list[BaseException] = []
-        stop = Stop()
+        """The text, in a session that is kept under the name `kept`."""
+        session = self._kept(kept, self._room(ids, options, 0))
+        best, room = bool(session.limits.best_rows), session.limits.target
+        output = Output(self._weights, ids, options, stops, room, best)
+        return self._steps(session, output, ids, bool(options.reuse), kept)
 
-        def on_text(_: Any, text: int, size: int) -> int:
-            try:
-                pieces.put(ctypes.string_at(text, size).decode(errors="replace"))
-                return int(bool(stop))
-            except BaseException as error:
-                errors.append(error)
-                return 1
+    def _steps(
+        self, session: Session, output: Output, ids: np.ndarray, reuse: bool, kept: str
+    ) -> Iterator[str]:
+        """Each token is computed on the caller's own thread: between two threads a piece would wait
+        for the second one to wake."""
 
-        def call() -> None:
-            options.text = _TEXT(on_text)
-            _generate(session, self._begin(session, ids, options), options)
+        def begin() -> None:
+            if session.weights.stack == c.ENCODER_DECODER:
+                self._encode(session, ids)
+            elif reuse:
+                output.fed = session.common(output.ids[: output.known - 1])
+            else:
+                session.plain("phasor_sequence_clear", 0)
+            item = session.item(output.ids[output.fed : output.known], 0, output.want)
+            session.run("phasor_step", ctypes.byref(item), 1)
+            output.fed = output.known
+            output.choose(session)
 
-        def work() -> None:
-            try:
-                session.use(call, stop)
-            except BaseException as error:
-                errors.append(error)
-            pieces.put(None)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            while (piece := pieces.get()) is not None:
-                yield piece
-        finally:
-            stop.set()
-            thread.join()
-            del held
-        if errors:
-            raise errors[0]
+        session.long(begin)
+        item = new(c.Item, count=1, logits=output.want, ids=ctypes.pointer(output.token))
+        given = (session.handle, ctypes.byref(item), 1, ctypes.byref(session.error))
+        step = session.library.phasor_step
+        with session.mine():  # the loop does little: a step leaves nothing of it in the caches
+            while True:
+                text, finish = output.take()
+                if text:
+                    yield text
+                if finish:
+                    break
+                if status := step(*given):
+                    check(status, session.error, session.weights.path)
+                output.fed = output.known
+                output.choose(session)
         self._keep(kept, session)
 
 
@@ -376,11 +364,11 @@ def _real(name: str, value: float, most: float) -> float:
     return value
 
 
-def _generate(session: Session, ids: np.ndarray, options: Any) -> np.ndarray:
-    """The new ids."""
+def _generate(session: Session, options: Any) -> np.ndarray:
+    """The new ids of an encoder-decoder, which has read its source."""
     room, result = session.limits.target, new(c.Generation)
     capacity = min(options.max_new, room) or room
     out = np.empty(capacity, np.uint32)
-    prompt, made = (pointer(ids), ids.size), (pointer(out), capacity)
-    session.run("phasor_generate", 0, *prompt, *made, ctypes.byref(options), ctypes.byref(result))
+    made = (pointer(out), capacity, ctypes.byref(options), ctypes.byref(result))
+    session.run("phasor_generate", 0, None, 0, *made)
     return out[: result.count]

@@ -25,6 +25,8 @@ _EXPERIMENTAL: dict[str, tuple[Any, ...]] = {
         ctypes.POINTER(ctypes.c_uint32),
     ),
 }
+# Shorter than what it takes to give the GIL away and get it back.
+_SHORT = {"phasor_argmax", "phasor_id_to_text", "phasor_text_flush"}
 
 
 class Error(PhasorError):
@@ -45,7 +47,7 @@ def place() -> tuple[Path, str]:
 
 @functools.cache
 def library() -> Any:
-    """The library's functions, all of them declared. Calls release the GIL.
+    """The library's functions, all of them declared. Calls release the GIL, but for _SHORT.
 
     Raises Error if the library is missing or older than this package.
     """
@@ -53,10 +55,10 @@ def library() -> Any:
     if not path.is_file():
         raise Error(f"{path}: the shared library is missing. TRY: {how}", c.Status.UNSUPPORTED)
     try:
-        loaded = ctypes.CDLL(str(path))
+        loaded, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         functions = SimpleNamespace()
         for name, (result, *parameters) in (c.FUNCTIONS | _EXPERIMENTAL).items():
-            function = getattr(loaded, name)
+            function = getattr(holding if name in _SHORT else loaded, name)
             function.restype, function.argtypes = result, parameters
             setattr(functions, name, function)
     except (OSError, AttributeError) as error:

@@ -57,12 +57,13 @@ class Session:
         """Ends the session. Logits that are still held keep their values and the memory."""
         if self.handle is None:
             return
-        with self._mine():
+        with self.mine():
             self.handle = None
             del self.arena
 
     @contextlib.contextmanager
-    def _mine(self) -> Iterator[None]:
+    def mine(self) -> Iterator[None]:
+        """Inside `with`: no other thread can use the session."""
         if not self._lock.acquire(blocking=False):
             raise Error("another thread is using this session", c.Status.BAD_INPUT)
         try:
@@ -74,7 +75,7 @@ class Session:
 
     def use(self, call: Callable[[], T], stop: Stop | None = None) -> T:
         """What `call` returns, while no other thread can use the session. stop: ends it."""
-        with self._mine():
+        with self.mine():
             if self._stop is not stop:
                 self._stop = stop
                 self._watch()
@@ -97,7 +98,8 @@ class Session:
             callbacks.progress, callbacks.user = PROGRESS, ctypes.addressof(self._stop.text)
         self.plain("phasor_session_callbacks", ctypes.byref(callbacks))
 
-    def _long(self, call: Callable[[], T]) -> T:
+    def long(self, call: Callable[[], T]) -> T:
+        """The same, where Ctrl-C may have to end it: `interruptible`."""
         return interruptible(lambda stop: self.use(call, stop))
 
     def item(self, ids: np.ndarray, sequence: int = 0, logits: int = c.LOGITS_NONE) -> Any:
@@ -114,6 +116,14 @@ class Session:
         """The same without an error."""
         status = getattr(self.library, name)(self.handle, *arguments)
         check(status, None, f"{self.weights.path}: {name} {arguments}")
+
+    def common(self, ids: np.ndarray) -> int:
+        """Inside `use`: how many of these tokens sequence 0 has, and has only then."""
+        count = int(self.library.phasor_sequence_common(self.handle, 0, pointer(ids), ids.size))
+        if self.library.phasor_sequence_truncate(self.handle, 0, count) == c.Status.OK:
+            return count
+        self.plain("phasor_sequence_clear", 0)  # layers with a window have dropped some of them
+        return 0
 
     def step(
         self, ids: Sequence[int] | np.ndarray, sequence: int = 0, logits: str = "last"
@@ -136,7 +146,7 @@ class Session:
             self.run("phasor_step", ctypes.byref(item), 1)
             return Step(self.rows(rows))
 
-        return self.use(call) if given.size <= _SHORT else self._long(call)
+        return self.use(call) if given.size <= _SHORT else self.long(call)
 
     def encode(self, ids: Sequence[int] | np.ndarray, sequence: int = 0) -> None:
         """Clears a sequence and runs the encoder on its source, (n) token ids.
@@ -145,7 +155,7 @@ class Session:
         """
         given = ids_array(ids)
         item = self.item(given, self._sequence(sequence))
-        self._long(lambda: self.run("phasor_encode", ctypes.byref(item), 1))
+        self.long(lambda: self.run("phasor_encode", ctypes.byref(item), 1))
 
     def _sequence(self, sequence: int) -> int:
         if not 0 <= sequence < self.limits.sequences:

@@ -31,8 +31,9 @@ class IdsToText:
     def _take(self, call: Callable[..., int], *token: int) -> bytes:
         given = (self._weights.model, self._side, self._state, *token)
         status = call(*given, self._out, len(self._out), self._needed)
-        if status == c.Status.FULL:
-            self._out = ctypes.create_string_buffer(self._size.value)
-            status = call(*given, self._out, len(self._out), self._needed)
-        check(status, None, self._weights.path)
-        return ctypes.string_at(self._out, self._size.value)
+        if status:
+            if status == c.Status.FULL:
+                self._out = ctypes.create_string_buffer(self._size.value)
+                status = call(*given, self._out, len(self._out), self._needed)
+            check(status, None, self._weights.path)
+        return self._out[: self._size.value]

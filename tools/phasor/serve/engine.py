@@ -17,10 +17,10 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 
 from phasor.runtime import _interface as c
-from phasor.runtime.library import Error, check, new, pointer
+from phasor.runtime.library import Error, check, new
 from phasor.runtime.model import Model
+from phasor.runtime.outputs import Output
 from phasor.runtime.session import Session
-from phasor.runtime.texts import IdsToText
 from phasor.runtime.weights import Weights
 
 _PROMPT_TOKENS = 256  # of prompts in one step: the others wait no longer than it takes
@@ -47,12 +47,9 @@ class Wanted(NamedTuple):
     """One output of a generator."""
 
     ids: np.ndarray  # prompt of a decoder, or source
-    options: Any  # how tokens are chosen; `held` keeps what it points to
+    options: Any  # how tokens are chosen, max_new and seed among it
     stops: tuple[str, ...] = ()
-    ends: frozenset[int] = frozenset()
-    most: int = 0  # new tokens; 0: as many as fit
-    seed: int = 0
-    held: Any = None
+    held: Any = None  # the options that have what these point to
 
 
 class Request:
@@ -65,40 +62,11 @@ class Request:
 class Job(Request):
     """A request for one output."""
 
+    output: Output  # as soon as it runs
+
     def __init__(self, wanted: Wanted, tell: Tell, until: float) -> None:
         super().__init__(tell, until)
         self.wanted = wanted
-
-    def begin(self, weights: Weights, room: int) -> None:
-        """Before its first step."""
-        wanted, side = self.wanted, weights.target
-        self.starts = weights.stack == c.ENCODER_DECODER or not wanted.ids.size
-        start = side.decoder_start if side.decoder_start != c.NONE else side.start
-        first = np.array([start], np.uint32) if self.starts else wanted.ids
-        self.most = min(wanted.most or room, room + 1 - first.size)
-        self.ids = np.empty(first.size + self.most, np.uint32)
-        self.ids[: first.size] = first
-        self.known, self.fed, self.made = first.size, 0, 0
-        self.where = pointer(self.ids)
-        self.random = new_random(weights, wanted.seed)
-        self.options = c.GenerateOptions.from_buffer_copy(wanted.options)
-        self.options.random = ctypes.pointer(self.random)
-        if weights.stack == c.ENCODER_DECODER:
-            self.options.source, self.options.source_count = pointer(wanted.ids), wanted.ids.size
-        self.text, self.pending = IdsToText(weights, c.TARGET), ""
-        if not self.starts:  # the text goes on from the prompt
-            for token in first.tolist():
-                self.text.add(token)
-
-    def added(self, piece: str, last: bool) -> tuple[str, bool]:
-        """The text that is certain, and whether a stop string has ended it."""
-        text = self.pending + piece
-        found = [at for stop in self.wanted.stops if (at := text.find(stop)) >= 0]
-        if found:
-            return text[: min(found)], True
-        keep = 0 if last else max((_overlap(text, stop) for stop in self.wanted.stops), default=0)
-        self.pending = text[len(text) - keep :]
-        return text[: len(text) - keep], False
 
 
 class Texts(Request):
@@ -107,18 +75,6 @@ class Texts(Request):
     def __init__(self, texts: list[str], tell: Tell, until: float) -> None:
         super().__init__(tell, until)
         self.texts, self.done = texts, list[np.ndarray]()
-
-
-def new_random(weights: Weights, seed: int) -> Any:
-    random = c.Random()
-    weights.library.phasor_random_seed(ctypes.byref(random), seed)
-    return random
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text may be the start of a stop string."""
-    longest = min(len(stop) - 1, len(text))
-    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
 
 
 class Worker:
@@ -243,13 +199,12 @@ class Generator(Worker):
         self._session, self.sequences = Session(weights, limits), sequences
         self.room = limits.target
         self.source_room = limits.source or limits.target
-        self._ends = frozenset(weights.target.end[: weights.target.end_count])
 
     def _places(self) -> list[int]:
         return [place for place in range(self.sequences) if place not in self._running]
 
     def _enter(self, place: int, job: Job) -> None:
-        job.begin(self.weights, self.room)
+        job.output = Output(self.weights, *job.wanted[:3], self.room)
         self._session.clear(place)
         if self.weights.stack == c.ENCODER_DECODER:
             self._session.encode(job.wanted.ids, place)
@@ -260,15 +215,17 @@ class Generator(Worker):
     def _step_all(self) -> None:
         items, asked, left = [], [], _PROMPT_TOKENS
         for place, job in self._running.items():
-            todo = job.known - job.fed
-            count = todo if job.made else min(todo, left)
+            output = job.output
+            todo = output.known - output.fed
+            count = todo if output.made else min(todo, left)
             if not count:
                 continue
-            left -= 0 if job.made else count
-            want = c.LOGITS_LAST if count == todo else c.LOGITS_NONE
-            items.append(self._session.item(job.ids[job.fed : job.fed + count], place, want))
-            job.fed += count
-            if want == c.LOGITS_LAST:
+            left -= 0 if output.made else count
+            want = output.want if count == todo else c.LOGITS_NONE
+            ids = output.ids[output.fed : output.fed + count]
+            items.append(self._session.item(ids, place, want))
+            output.fed += count
+            if count == todo:
                 asked.append((place, job))
         error, library, handle = new(c.Error), self.weights.library, self._session.handle
         status = library.phasor_step(
@@ -281,7 +238,7 @@ class Generator(Worker):
                 self._end(place, Piece(failed=f"{self.weights.path}: a value is not a number"))
                 continue
             try:
-                piece = self._token(row, job)
+                piece = self._token(row, job.output)
             except Error as failed:
                 piece = Piece(failed=str(failed))
             if piece.finish or piece.failed:
@@ -289,32 +246,10 @@ class Generator(Worker):
             elif piece.text:
                 _tell(job, piece)
 
-    def _token(self, row: int, job: Job) -> Piece:
-        token = self._choose(row, job)
-        job.made += 1
-        ends = token in self._ends or token in job.wanted.ends
-        length = job.made == job.most or job.fed == self.room
-        raw = job.text.add(token) + (job.text.end() if ends or length else b"")
-        text, stopped = job.added(raw.decode(errors="replace"), ends or length)
-        if ends or stopped or length:
-            return Piece(text, job.made, "stop" if ends or stopped else "length")
-        job.ids[job.known] = token
-        job.known += 1
-        return Piece(text, job.made)
-
-    def _choose(self, row: int, job: Job) -> int:
-        """As phasor_generate does."""
-        side, options = self.weights.target, job.options
-        if job.starts and not job.made and side.forced_first != c.NONE:
-            return int(side.forced_first)
-        if options.forced_last and (job.made + 1 == job.most or job.fed == self.room):
-            return int(options.forced_last[0])
-        token, error = ctypes.c_uint32(), new(c.Error)
-        where, ids = (ctypes.byref(token), None, row), (job.where, job.known, job.made)
-        given = (ctypes.byref(options), ctypes.byref(error))
-        status = self.weights.library.phasor_choose(self._session.handle, *where, *ids, *given)
-        check(status, error, self.weights.path)
-        return token.value
+    def _token(self, row: int, output: Output) -> Piece:
+        output.choose(self._session, row)
+        text, finish = output.take()
+        return Piece(text, output.made, finish)
 
 
 class Embedder(Worker):

@@ -218,26 +218,19 @@ class Reader:
         if outputs * len(prompts) > _MOST_OUTPUTS:
             raise Refused(f"{outputs * len(prompts)} outputs: expected at most {_MOST_OUTPUTS}")
         options = self._options(fields)
-        stops, ends, held = self._stops(fields.get("stop"), stops, ends)
+        known = self.model._stops(_stop_texts(fields.get("stop")), options, ends, stops)
         seed = fields.number("seed", Number(-(1 << 63), (1 << 63) - 1, True)) if (
             "seed" in fields) else int.from_bytes(os.urandom(8), "little")  # fmt: skip
         most = [name for name in ("max_tokens", "max_completion_tokens") if name in fields]
         if len(most) == 2 and fields.get(most[0]) != fields.get(most[1]):
             raise Refused(f"{most[0]} and {most[1]}: expected one of them")
-        longest = fields.number(most[0], Number(1, c.NONE - 1, True)) if most else options.max_new
-        wanted = [
-            Wanted(
-                ids,
-                options,
-                tuple(stops),
-                frozenset(ends),
-                most=longest,
-                seed=(seed + k) % (1 << 64),
-                held=held,
-            )
-            for ids in prompts
-            for k in range(outputs)
-        ]
+        if most:
+            options.max_new = fields.number(most[0], Number(1, c.NONE - 1, True))
+        wanted = []
+        for number in range(outputs * len(prompts)):
+            own = c.GenerateOptions.from_buffer_copy(options)
+            own.seed = (seed + number % outputs) % (1 << 64)
+            wanted.append(Wanted(prompts[number // outputs], own, known, options))
         more = fields.get("stream_options") or {}
         if not isinstance(more, dict) or set(more) - {"include_usage", "include_obfuscation"}:
             raise Refused(f"stream_options={shown(more)}: expected include_usage")
@@ -248,9 +241,7 @@ class Reader:
     def _options(self, fields: Fields) -> Any:
         """What is left out is as the file recommends, else the most probable token is taken."""
         options = new(c.GenerateOptions)
-        self._weights.library.phasor_generation_defaults(
-            self._weights.model, ctypes.byref(options)
-        )
+        self._weights.library.phasor_generation_defaults(self._weights.model, ctypes.byref(options))
         given = {name: fields.number(name, rule) for name, rule in _OPTIONS.items()
                  if name in fields}  # fmt: skip
         for name, value in given.items():
@@ -261,22 +252,12 @@ class Reader:
             options.top_p = options.min_p = options.typical_p = options.top_k = 0
         return options
 
-    def _stops(
-        self, given: Any, stops: list[str], ends: list[int]
-    ) -> tuple[list[str], list[int], Any]:
-        """The stop strings, and those that are special tokens."""
-        texts = [given] if isinstance(given, str) else given or []
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise Refused(f"stop={shown(given)}: expected a text or a list of texts")
-        options = new(c.GenerateOptions)
-        held = self.model._stops(texts, options)
-        special = options.end[: options.end_count]
-        plain = [text for text in texts if not self._is_special(text, special)]
-        return [*stops, *plain], [*ends, *special], held
 
-    def _is_special(self, text: str, special: list[int]) -> bool:
-        ids = self.model._ids(text, c.TARGET, False)
-        return ids.size == 1 and int(ids[0]) in special
+def _stop_texts(given: Any) -> list[str]:
+    texts = [given] if isinstance(given, str) else given or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Refused(f"stop={shown(given)}: expected a text or a list of texts")
+    return texts
 
 
 def _messages(given: Any) -> list[dict[str, str]]:
