@@ -1201,6 +1201,10 @@ typedef struct phasor_quantize_options {
   uint64_t moment_count;   /* columns of all matrices */
   uint32_t inputs;         /* bits of the inputs of quantized matrices: 8 or 16. Default: 0, as the
                               file has them, 8 for a matrix that is quantized now */
+  const char* const* types; /* (type_count) type of each tensor of the file, in file order, in place
+                              of `type` and `output_type`. NULL entry: as these say. Entries of
+                              tensors that are not matrices must be NULL. Default: NULL */
+  uint32_t type_count;     /* number of tensors of the file */
 } phasor_quantize_options;
 #define PHASOR_QUANTIZE_OPTIONS_INIT PHASOR_INIT(phasor_quantize_options)
 

@@ -21,10 +21,6 @@ bool is_matrix(const Entry& e) {
   return e.layout == Layout::panel16 || (e.layout == Layout::rows && is_end(e));
 }
 
-// The type that a tensor of the file is to have.
-Type wanted_type(const Conversion& c, const Entry& e) {
-  return !is_matrix(e) ? e.type : is_end(e) ? c.ends : c.matrices;
-}
 
 // The form of the inputs that it is to have in that type.
 uint8_t wanted_inputs(const Conversion& c, const Entry& e, Type type) {
@@ -78,16 +74,27 @@ void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredErro
   r->tensor = tensor_name(e.key);
 }
 
-phasor_status read_type(Type* out, const char* name, phasor_error* error) {
+// False: no matrix's type has this name.
+bool type_of(Type* out, const char* name) {
   for (unsigned code = 1; code <= kTypes; ++code) {
     const Type type = static_cast<Type>(code);
     if (no_matrix_type(type)) continue;
     const char *a = name, *b = type_name(type);
     while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
-    if (a == nullptr || *a != *b) continue;
-    *out = type;
-    return PHASOR_OK;
+    if (a != nullptr && *a == *b) return *out = type, true;
   }
+  return false;
+}
+
+// The type that tensor `i` of the file is to have.
+Type wanted_type(const Conversion& c, const Entry& e, uint32_t i) {
+  Type own = c.matrices;
+  if (c.types != nullptr && c.types[i] != nullptr && type_of(&own, c.types[i])) return own;
+  return !is_matrix(e) ? e.type : is_end(e) ? c.ends : c.matrices;
+}
+
+phasor_status read_type(Type* out, const char* name, phasor_error* error) {
+  if (type_of(out, name)) return PHASOR_OK;
   return bad_input(error, "type ", name != nullptr ? name : "(none)",
                    ": expected " PHASOR_TYPE_NAMES);
 }
@@ -105,7 +112,7 @@ phasor_status measure(Conversion* c, phasor_error* error) {
                 " lies behind the data, which a converted file ends with");
   for (uint32_t i = 0; i < entry_count(file); ++i) {
     const Entry e = entry_at(file, i);
-    const Type to = wanted_type(*c, e);
+    const Type to = wanted_type(*c, e, i);
     if (!convertible(e.type, to))
       return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
                   tensor_name(e.key), " is ", type_name(e.type),
@@ -141,6 +148,24 @@ phasor_status check_moments(const File& file, const phasor_quantize_options& opt
   return PHASOR_OK;
 }
 
+// The types of single tensors; whether one of them is quantized.
+phasor_status check_types(const File& file, const phasor_quantize_options& options,
+                          bool* quantized, phasor_error* error) {
+  if (options.type_count != entry_count(file))
+    return bad_input(error, {entry_count(file), options.type_count}, options.type_count,
+                     " types, the file has ", entry_count(file), " tensors");
+  for (uint32_t i = 0; i < options.type_count; ++i) {
+    if (options.types[i] == nullptr) continue;
+    Type type{};
+    const phasor_status status = read_type(&type, options.types[i], error);
+    if (status != PHASOR_OK) return status;
+    if (!is_matrix(entry_at(file, i)))
+      return bad_input(error, {0, i}, "a type for tensor ", i, ", which is no matrix");
+    *quantized = *quantized || quantized_type(type);
+  }
+  return PHASOR_OK;
+}
+
 }  // namespace
 
 phasor_status Conversion::open(const File& given, const phasor_quantize_options& options,
@@ -154,7 +179,12 @@ phasor_status Conversion::open(const File& given, const phasor_quantize_options&
   ends = matrices;
   if (status == PHASOR_OK && options.output_type != nullptr)
     status = read_type(&ends, options.output_type, error);
-  if (status == PHASOR_OK && inputs == 16 && !quantized_type(matrices) && !quantized_type(ends))
+  bool quantized = quantized_type(matrices) || quantized_type(ends);
+  if (status == PHASOR_OK && options.types != nullptr) {
+    types = options.types;
+    status = check_types(file, options, &quantized, error);
+  }
+  if (status == PHASOR_OK && inputs == 16 && !quantized)
     return bad_input(error, {0, inputs}, "inputs of 16 bits go with a quantized type, not with ",
                      type_name(matrices));
   if (status == PHASOR_OK) status = measure(this, error);
@@ -175,7 +205,7 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
   uint64_t at = data;
   for (uint32_t i = 0; i < entry_count(file); ++i, directory += kEntryBytes) {
     const Entry e = entry_at(file, i);
-    const Type type = wanted_type(*this, e);
+    const Type type = wanted_type(*this, e, i);
     const uint64_t size = bytes_as(e, type), first = round_up(at, kAlign);
     memset(out + at, 0, static_cast<size_t>(first - at));
     StoredError stored;

@@ -11,6 +11,7 @@ struct Conversion {
   Type matrices{}, ends{};  // ends: embeddings and the output's matrix
   uint32_t inputs = 0;      // bits, 0: as they are
   const float* moments = nullptr;
+  const char* const* types = nullptr;  // of each tensor, or NULL: names, checked by `open`
   uint64_t bytes = 0;  // of the converted file
 
   // Checks the options and whether every tensor may be stored as they ask.

@@ -328,3 +328,49 @@ TEST_CASE("quantize: a table in rows that is no end of the model stays what it i
   CHECK(made.tensors[0].bytes == std::string(24, 'x'));
   CHECK(made.tensors[1].type_layout == (2 | 2 << 8));
 }
+
+TEST_CASE("quantize: types of single tensors") {
+  const Block file = golden_file("tiny-lm-f32");
+  const weight_files::WeightFile exact(file);
+  const weight_files::WeightFile q8(converted(file, options_for("q8"))),
+      q4(converted(file, options_for("q4")));
+  const std::size_t count = exact.tensors.size();
+  std::vector<const char*> types(count);
+  phasor_quantize_options options = options_for("q8");
+  options.types = types.data();
+  options.type_count = static_cast<uint32_t>(count);
+  CHECK(converted(file, options).size() == converted(file, options_for("q8")).size());
+  std::size_t matrices = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    types[i] = "q4";
+    if (q4.tensors[i].type_layout == exact.tensors[i].type_layout) {
+      CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+            "a type for tensor " + std::to_string(i) + ", which is no matrix");
+    } else {
+      const weight_files::WeightFile mixed(converted(file, options));
+      ++matrices;
+      for (std::size_t k = 0; k < count; ++k) {
+        CHECK(mixed.tensors[k].bytes == (k == i ? q4 : q8).tensors[k].bytes);
+        CHECK(mixed.tensors[k].type_layout == (k == i ? q4 : q8).tensors[k].type_layout);
+      }
+    }
+    types[i] = nullptr;
+  }
+  CHECK(matrices > 4);
+  types[0] = "q5";
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT).find("type q5: expected f32") == 0);
+  types[0] = nullptr;
+  options.type_count = static_cast<uint32_t>(count + 1);
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+        std::to_string(count + 1) + " types, the file has " + std::to_string(count) + " tensors");
+  options.struct_size = offsetof(phasor_quantize_options, types);  // a caller of 0.2.0
+  CHECK(converted(file, options).size() == converted(file, options_for("q8")).size());
+  options = options_for("f32");
+  options.inputs = 16;
+  options.types = types.data();
+  options.type_count = static_cast<uint32_t>(count);
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT).find("inputs of 16 bits go with") == 0);
+  for (std::size_t i = 0; i < count; ++i)
+    if (q4.tensors[i].type_layout != exact.tensors[i].type_layout) types[i] = "q4";
+  CHECK(converted(file, options).size() < file.size());
+}

@@ -158,7 +158,7 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
             )
         ),
         (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
-        (["quantize", "a", "b"], ["quantize: expected --type", "q4"]),
+        (["quantize", "a", "b"], ["quantize: expected --bytes or --type", "q4"]),
         (
             ["quantize", "a", "b", "--type", "q5"],
             ["--type q5", "expected one of: f32 f16 bf16 q8 q4"],

@@ -93,12 +93,29 @@ CASES = [
         ["fill", "unmasked", "--ids", "5,4,6", "--mask", "4"],
     ),
     usage(
-        "quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and q4k",
+        "quantize: expected --bytes or --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
+        "q4k",
         ["quantize", LANGUAGE, "q.phasor"],
+        ["quantize", LANGUAGE, "b.phasor", "--bytes", "1M"],
         *(
             ["quantize", LANGUAGE, f"{t}.phasor", "--type", t]
             for t in "f32 f16 bf16 q8 q4 q8r q8rh q4m q4k".split()
         ),
+    ),
+    usage(
+        "--text: needs --bytes",
+        ["quantize", LANGUAGE, "q.phasor", "--type", "q8", "--text", "t.txt"],
+        ["quantize", LANGUAGE, "q.phasor", "--type", "q8"],
+    ),
+    case(
+        "%s: has no test vectors to measure with. TRY: --text FILE",
+        ["quantize", "words", "q.phasor", "--bytes", "1M"],
+        ["quantize", "words", "q.phasor", "--bytes", "1M", "--text", "text.txt"],
+    ),
+    case(
+        "%s: has no tokenizer for %s. TRY: without --text",
+        ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M", "--text", "text.txt"],
+        ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M"],
     ),
     usage(
         "--prefix: expected either --prefix or --prefix-ids, not both",
@@ -299,6 +316,7 @@ def made(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("one", CASES, ids=lambda one: one.advice[:40].strip())
 def test_the_advice_works(one, made, tmp_path):
     words = [made.get(word, word) for word in one.wrong]
+    (tmp_path / "text.txt").write_text("word1 word2\n")
     said = bad(one.status, *words, cwd=tmp_path)
     form = "(?:.*)".join(map(re.escape, re.split(r"%(?:zu|[su]|)", one.advice)))
     assert re.search(form, said), said

@@ -3,7 +3,7 @@
 // memory.
 #include <string.h>
 
-#include "../engine/engine.h"
+#include "../budget/choose.h"
 #include "../io/json.h"
 #include "../io/npy.h"
 #include "commands.h"
@@ -21,8 +21,15 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
                 "longer. Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
                     "q8 and q4: importance of each input, from tools/moments.py."};
+  Number bytes{"--bytes SIZE",
+               "Instead of --type: choose the type of each matrix by measurement, for a file of at "
+               "most this size.",
+               1, 0x1p40};
+  InputFile text{"--text FILE",
+                 "Needs --bytes. Text to measure with. Default: the file's test vectors."};
   FlagGroups flags() {
-    return {group("Types", type, output_type, inputs, moments), group("Output", json, quiet),
+    return {group("Types", type, output_type, inputs, moments), group("Size", bytes, text),
+            group("Output", json, quiet),
             group("Memory and speed", threads, isa)};
   }
 };
@@ -72,7 +79,7 @@ float tolerance_of(float exact, const Replayed& r) {
 }
 
 bool all_f32(const QuantizeOptions& o) {
-  return strcmp(o.type.word, "f32") == 0 &&
+  return o.type.given && strcmp(o.type.word, "f32") == 0 &&
          (!o.output_type.given || strcmp(o.output_type.word, "f32") == 0);
 }
 
@@ -87,9 +94,19 @@ bool renew_vectors(const char* name, const Block& made, size_t bytes, const Engi
                 all_f32(o) ? exact : tolerance_of(exact, *replayed));
 }
 
-void print_report(const char* name, size_t bytes, const phasor_rounding* rounding,
-                  const Replayed& replayed) {
-  string out = format("%s: %s bytes\n", name, grouped(bytes).c_str());
+void print_report(const char* name, size_t bytes, const Choices& choices,
+                  const phasor_rounding* rounding, const Replayed& replayed) {
+  string out;
+  size_t widest = 0;
+  for (const Chosen& one : choices.matrices) widest = max(widest, one.name.size());
+  for (const Chosen& one : choices.matrices)
+    out += "  " + one.name + string(widest - one.name.size(), ' ') +
+           format("  %-4s %12s bytes  %.3g\n", one.type, grouped(one.bytes).c_str(), one.harm);
+  out += format("%s: %s bytes\n", name, grouped(bytes).c_str());
+  if (!choices.matrices.empty()) {
+    out += "  " + choices.measured + "\n";
+    if (choices.inputs != 0) out += format("  inputs of %u bits\n", choices.inputs);
+  }
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
     const phasor_rounding& of = rounding[i];
     if (of.bytes == 0) continue;
@@ -108,10 +125,22 @@ void print_report(const char* name, size_t bytes, const phasor_rounding* roundin
   output(out);
 }
 
-void print_json(const char* name, size_t bytes, const phasor_rounding* rounding,
-                const Replayed& replayed) {
+void print_json(const char* name, size_t bytes, const Choices& choices,
+                const phasor_rounding* rounding, const Replayed& replayed) {
   Json json;
-  json.open('{').add("file", name).add("bytes", bytes).open("types", '[');
+  json.open('{').add("file", name).add("bytes", bytes);
+  if (!choices.matrices.empty()) {
+    json.add("divergence", choices.divergence).add("inputs", choices.inputs).open("matrices", '[');
+    for (const Chosen& one : choices.matrices)
+      json.open('{')
+          .add("name", one.name)
+          .add("type", one.type)
+          .add("bytes", one.bytes)
+          .add("harm", one.harm)
+          .close('}');
+    json.close(']');
+  }
+  json.open("types", '[');
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
     const phasor_rounding& of = rounding[i];
     if (of.bytes == 0) continue;
@@ -130,23 +159,36 @@ void print_json(const char* name, size_t bytes, const phasor_rounding* rounding,
 
 int quantize(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
-  if (!o.type.given)
+  if (!o.type.given && !o.bytes.given)
     return usage_error(
-        "quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
+        "quantize: expected --bytes or --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
         "q4k");
+  const char* other = first_given(o.type, o.output_type, o.moments);
+  if (o.bytes.given && other != nullptr) return usage_error("--bytes: does not go with %s", other);
+  if (o.text.given != nullptr && !o.bytes.given) return usage_error("--text: needs --bytes");
   const char* name = o.texts[0];
   vector<float> moments;
   if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
   Engine in;
   if (!in.open(o.model, o, Load::map) || !in.check()) return 1;  // damage is not copied
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
-  options.type = o.type.word;
+  options.type = o.bytes.given ? "f32" : o.type.word;
   options.output_type = o.output_type.word;
   const float none = 0;  // an array without values is given, too, and refused by its number
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
   options.moment_count = moments.size();
   if (o.inputs.given) options.inputs = strcmp(o.inputs.word, "16") == 0 ? 16 : 8;
   const ReadFile& file = in.file;
+  Choices choices;
+  if (o.bytes.given) {
+    const Wanted wanted{o.model, o.bytes.value,  o.text.value,
+                        o.isa,   o.threads,      options.inputs,
+                        o.quiet};
+    if (!choose_types(wanted, file.data(), file.bytes(), &choices)) return 1;
+    options.types = choices.types.data();
+    options.type_count = count_of(choices.types);
+    options.inputs = choices.inputs;
+  }
   size_t bytes = 0;
   if (phasor_quantize_size(&bytes, file.data(), file.bytes(), &options, &in.error) != PHASOR_OK)
     return in.fail(), 1;
@@ -167,9 +209,9 @@ int quantize(const QuantizeOptions& o) {
   if (!out.write(made.data(), bytes) || !out.finish()) return 1;
   progress("");
   if (o.json)
-    print_json(name, bytes, rounding, replayed);
+    print_json(name, bytes, choices, rounding, replayed);
   else if (!o.quiet)
-    print_report(name, bytes, rounding, replayed);
+    print_report(name, bytes, choices, rounding, replayed);
   return output_flush() && out.commit() ? 0 : 1;
 }
 
@@ -177,10 +219,11 @@ int quantize(const QuantizeOptions& o) {
 
 const Command quantize_command = command<QuantizeOptions, quantize>(
     "quantize", "IN OUT --type TYPE", "convert a model to another weight type",
-    "Writes the same bytes as the converter with this --type. A model that is already quantized "
-    "converts only to f32. OUT is written whole or not at all.",
+    "Writes the same bytes as the converter with this --type. With --bytes instead of --type: the "
+    "best file of that size that measurement finds. A model that is already quantized converts "
+    "only to f32. OUT is written whole or not at all.",
     "phasor quantize model.phasor small.phasor --type q8\n"
     "phasor quantize model.phasor small.phasor --type q4 --output-type q8\n"
-    "phasor quantize model.phasor small.phasor --type q8 --moments moments.npy");
+    "phasor quantize model.phasor small.phasor --bytes 90M --text sample.txt");
 
 }  // namespace cli

@@ -273,6 +273,8 @@ class QuantizeOptions(Structure):
         ("moments", POINTER(c_float)),
         ("moment_count", c_uint64),
         ("inputs", c_uint32),
+        ("types", POINTER(c_void_p)),
+        ("type_count", c_uint32),
     ]
 
 

@@ -1,0 +1,198 @@
+"""`phasor quantize --bytes`: the size of the file, what each matrix and the whole file are measured
+to cost, beside the float64 reference, and the choice beside every type that all matrices may have.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import LANGUAGE as NO_TEXT
+from test_cli import MODELS, bad, good, levels
+from test_encode import CLASSIFIER, HIDDEN, MASKED, SENTENCE
+
+import random_models as M
+from phasor import vectors
+from phasor.format.file import VECTORS, PhasorFile
+from phasor.reference.forward import Reference
+
+LANGUAGE = MODELS / "tiny-gptj-f32.phasor"
+TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"
+KINDS = {
+    "decoder": LANGUAGE,
+    "translator": TRANSLATOR,
+    "masked": MASKED,
+    "pooled": SENTENCE,
+    "classifier": CLASSIFIER,
+    "hidden": HIDDEN,
+}
+
+
+def uniform(path: Path, folder: Path, kind: str) -> Path:
+    out = folder / f"{kind}.phasor"
+    if not out.exists():
+        good("quantize", path, out, "--type", kind, "--quiet")
+    return out
+
+
+def made(path: Path, out: Path, size: int, *flags: object) -> dict:
+    return json.loads(good("quantize", path, out, "--bytes", size, "--json", *flags))
+
+
+def outputs(file: PhasorFile) -> list[np.ndarray]:
+    """The reference's output rows of the file's test vectors; logits as log-probabilities."""
+    model, rows = Reference(file), []
+    for v in vectors.read(file.section(VECTORS), file.descriptor).vectors:
+        encoded = model.encode(list(v.source)) if len(v.source) else None
+        if len(v.target):
+            state = None if encoded is None else encoded.output
+            rows += list(model.decode(list(v.target), state).logits)
+        else:
+            rows += list(np.atleast_2d(model.output(encoded)))
+    return rows
+
+
+def cost(exact: list[np.ndarray], other: list[np.ndarray], logits: bool) -> float:
+    """What probe.h defines."""
+    if not logits:
+        return np.mean([((a - b) ** 2).sum() / (a * a).sum() for a, b in zip(exact, other)])
+    p, q = (
+        [row - row.max() - np.log(np.exp(row - row.max()).sum()) for row in rows]
+        for rows in (exact, other)
+    )
+    return np.mean([(np.exp(a) * (a - b)).sum() for a, b in zip(p, q)])
+
+
+class Mixed(PhasorFile):
+    """The file with one matrix of another."""
+
+    def __init__(self, path: Path, other: PhasorFile, key: int) -> None:
+        super().__init__(path)
+        self.other, self.key = other, key
+
+    def narrow(self, key: int):
+        return self.other.narrow(key) if key == self.key else super().narrow(key)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_the_matrices_cost(name, tmp_path):
+    """Each alone in its type, in the float64 reference: rounding of inputs takes no part."""
+    path, out = KINDS[name], tmp_path / "o.phasor"
+    size = (
+        uniform(path, tmp_path, "q4").stat().st_size + uniform(path, tmp_path, "q8").stat().st_size
+    )
+    report = made(path, out, size // 2)
+    exact, file = PhasorFile(path), PhasorFile(out)
+    keys = [k for k, e in exact.entries.items() if file.entries[k].type != e.type]
+    assert len(keys) > len(report["matrices"]) / 2
+    stored = json.loads(good("inspect", out, "--json"))["tensors"]
+    kinds = dict(zip(file.entries, (t["type"] for t in stored)))
+    matrices = [k for k in file.entries if k in uniform_keys(path, tmp_path)]
+    assert [m["type"] for m in report["matrices"]] == [kinds[k] for k in matrices]
+    assert [m["bytes"] for m in report["matrices"]] == [file.entries[k].bytes for k in matrices]
+    rows, logits = outputs(exact), name in ("decoder", "translator", "masked")
+    for key, matrix in list(zip(matrices, report["matrices"]))[:: 3 if len(matrices) > 6 else 1]:
+        other = PhasorFile(uniform(path, tmp_path, matrix["type"]))
+        want = cost(rows, outputs(Mixed(path, other, key)), logits)
+        assert matrix["harm"] == pytest.approx(want, rel=0.02, abs=2e-8), matrix
+
+
+def uniform_keys(path: Path, folder: Path) -> set[int]:
+    exact, q4 = PhasorFile(path), PhasorFile(uniform(path, folder, "q4"))
+    return {k for k, e in exact.entries.items() if q4.entries[k].type != e.type}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_never_larger_never_worse_than_one_type(name, tmp_path):
+    """At the size of each type and between them: at most that size, most of it used, and measured
+    no worse than the type; the least divergence of all is that of f32."""
+    path, out = KINDS[name], tmp_path / "o.phasor"
+    rows, logits = outputs(PhasorFile(path)), name in ("decoder", "translator", "masked")
+    kinds = ("q4", "q4m", "q8", "f16")
+    at = sorted(uniform(path, tmp_path, kind).stat().st_size for kind in kinds)
+    for size in (*at, (at[0] + at[2]) // 2, path.stat().st_size):
+        report = made(path, out, size, "--inputs", "16")
+        assert report["bytes"] == out.stat().st_size <= size < 1.25 * report["bytes"]
+        good("verify", out)
+        own = cost(rows, outputs(PhasorFile(out)), logits)
+        assert report["divergence"] == pytest.approx(own, rel=0.05, abs=1e-6)
+        for kind in kinds:
+            other = uniform(path, tmp_path, kind)
+            if other.stat().st_size <= size:
+                assert own < 1.02 * cost(rows, outputs(PhasorFile(other)), logits) + 1e-9, kind
+    assert {m["type"] for m in report["matrices"]} == {"f32"} and report["divergence"] < 2e-8
+
+
+def test_inputs_are_chosen_and_said(tmp_path):
+    """Of 16 bits where those of 8 cost more than 0.0005; of floats there are none."""
+    out = tmp_path / "o.phasor"
+    size = uniform(LANGUAGE, tmp_path, "q8").stat().st_size
+    both = {
+        bits: made(LANGUAGE, out, size, "--inputs", bits)["divergence"] for bits in ("8", "16")
+    }
+    report = made(LANGUAGE, out, size)
+    wide = both["8"] - both["16"] > 0.0005
+    assert report["inputs"] == (16 if wide else 8)
+    assert report["divergence"] == both[str(report["inputs"])]
+    assert made(LANGUAGE, out, LANGUAGE.stat().st_size)["inputs"] == 0
+
+
+def test_the_same_choice_everywhere(tmp_path):
+    """Threads and levels change nothing."""
+    size = uniform(LANGUAGE, tmp_path, "q8").stat().st_size * 3 // 4
+    made(LANGUAGE, tmp_path / "a", size)
+    for isa in levels():
+        made(LANGUAGE, tmp_path / "b", size, "--threads", 2, "--isa", isa)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes(), isa
+
+
+def test_a_text_to_measure_with(tmp_path):
+    out, text = tmp_path / "o.phasor", tmp_path / "text.txt"
+    text.write_text("source5 source6\n\nsource7 source8 source9\n" + "source4 " * 600 + "\n")
+    size = uniform(TRANSLATOR, tmp_path, "q8").stat().st_size
+    said = good("quantize", TRANSLATOR, out, "--bytes", size, "--text", text)
+    assert " rows; all matrices as q4 " in said and said.count(" bytes  ") > 8
+    M.write_ranker(tmp_path / "words.phasor", output=M.D.HIDDEN, classes=0, pooling=0, scores=0)
+    text.write_text("word1 word2 word3\nword4\n")
+    size = (tmp_path / "words.phasor").stat().st_size
+    assert "on 8 rows" in good(
+        "quantize", tmp_path / "words.phasor", out, "--bytes", size // 2, "--text", text
+    )
+    chat = MODELS / "tiny-chat-f32.phasor"
+    text.write_text("What is the capital of France? " * 40)
+    size = uniform(chat, tmp_path, "q8").stat().st_size
+    assert made(chat, out, size, "--text", text)["bytes"] <= size
+    text.write_bytes(b"ab\xff" * 9)
+    bad(1, "quantize", chat, out, "--bytes", size, "--text", text, says=["UTF-8"])
+    text.write_text("\n\n")
+    words = tmp_path / "words.phasor"
+    bad(1, "quantize", words, out, "--bytes", 9999, "--text", text, says=["a line of at least one"])
+
+
+def test_what_does_not_work(tmp_path):
+    out = tmp_path / "o.phasor"
+    small = uniform(LANGUAGE, tmp_path, "q4").stat().st_size
+    bad(1, "quantize", LANGUAGE, out, "--bytes", small - 1000, says=["the smallest file"])
+    for flag in (["--type", "q8"], ["--output-type", "q8"], ["--moments", "m.npy"]):
+        words = ["quantize", LANGUAGE, out, "--bytes", "1M", *flag]
+        bad(2, *words, says=[f"--bytes: does not go with {flag[0]}"], cwd=tmp_path)
+    bad(2, "quantize", LANGUAGE, out, "--type", "q8", "--text", "t", says=["needs --bytes"])
+    narrow = uniform(LANGUAGE, tmp_path, "q8")
+    bad(1, "quantize", narrow, out, "--bytes", "1M", says=["give the model in f32"])
+    (tmp_path / "t").write_text("a\n")
+    bad(
+        1,
+        "quantize",
+        NO_TEXT,
+        out,
+        "--bytes",
+        "1M",
+        "--text",
+        tmp_path / "t",
+        says=["has no tokenizer", "TRY: without --text"],
+    )
+    M.write_random(tmp_path / "bare.phasor", M.lm())
+    bad(1, "quantize", tmp_path / "bare.phasor", out, "--bytes", "1M", says=["TRY: --text FILE"])
+    assert not out.exists()
