@@ -3,12 +3,14 @@ llama.cpp's types of the same size.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
         [--divergence] [--prompts [FILE]] [--gguf f32.gguf] [--types q8,q8r] [--inputs 8,16]
-        [--files FILE...] [--threads N]
+        [--files FILE...] [--sizes 90M,100M --calibration FILE] [--picture FILE.svg] [--threads N]
     quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
 MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types
-with inputs of the bits of --inputs, and behind them come --files as they are.
+with inputs of the bits of --inputs, and behind them come --files as they are, and for each of
+--sizes the file of `phasor quantize --bytes`, measured on --calibration. --picture draws what each
+file loses over its size.
 Perplexity is llama.cpp's, over the first windows of the text, and its baseline the first row;
 --divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
 over all of these windows, and the standard errors of both over the windows. --prompts compares
@@ -71,6 +73,14 @@ class QualityError(PhasorError):
     """One line."""
 
 
+class Point(NamedTuple):
+    """A file in the picture."""
+
+    name: str
+    bytes: int
+    loss: float
+
+
 class Row(NamedTuple):
     name: str
     bytes: int
@@ -108,6 +118,10 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
             yield name + (", moments" if moments else ""), path
     for file in args.files:
         yield file.name, file
+    for size in args.sizes.split(",") if args.sizes else ():
+        words = ("--text", args.calibration) if args.calibration else ()
+        call(args.phasor, "quantize", args.model, path, *words, bytes=size, **quiet)
+        yield f"--bytes {size}", path
 
 
 # ---- A language model
@@ -272,10 +286,12 @@ def language(args: argparse.Namespace, folder: Path) -> None:
 
     for row in rows():
         first = first or row
+        loss = np.mean([d for _, d in row.windows]) if row.windows else row.score / first.score - 1
+        args.points.append(Point(row.name, row.bytes, float(loss)))
         share = np.abs(row.logits - first.logits).max(axis=1) / np.ptp(first.logits, axis=1)
         others = int((row.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
         print(
-            f"| {row.name} | {row.bytes / 1e6:.1f} | {row.score:.3f} | "
+            f"| {row.name} | {row.bytes / 1e6:.4g} | {row.score:.3f} | "
             f"{row.score / first.score - 1:+.2%} | {share.max():.2g} | {others} of {EXCERPT} |"
             + (spread(row, first) if row.windows else "")
             + (agreed(row, first) if row.answers else ""),
@@ -309,8 +325,9 @@ def sentences(args: argparse.Namespace, folder: Path) -> None:
         made /= np.linalg.norm(made, axis=1, keepdims=True)
         first = made if first is None else first
         cosines = (made * first).sum(axis=1)
+        args.points.append(Point(name, path.stat().st_size, float(1 - cosines.mean())))
         print(
-            f"| {name} | {path.stat().st_size / 1e6:.1f} | {cosines.mean():.5f} | "
+            f"| {name} | {path.stat().st_size / 1e6:.4g} | {cosines.mean():.5f} | "
             f"{cosines.min():.5f} | {(cosines < 0.9995).sum()} of {args.lines} |",
             flush=True,
         )
@@ -357,11 +374,41 @@ def translation(args: argparse.Namespace, folder: Path) -> None:
         made = printed.split("\n")[: len(references)]
         first, rows = first or made, counted(made, references)
         exact = rows if exact is None else exact
+        args.points.append(Point(name, path.stat().st_size, bleu(exact) - bleu(rows)))
         print(
-            f"| {name} | {path.stat().st_size / 1e6:.1f} | {bleu(rows):.2f} | "
+            f"| {name} | {path.stat().st_size / 1e6:.4g} | {bleu(rows):.2f} | "
             f"{change(rows, exact)} | {sum(a != b for a, b in zip(made, first))} of {len(made)} |",
             flush=True,
         )
+
+
+# ---- The picture
+
+
+def draw(points: Sequence[Point], what: str, path: Path) -> None:
+    """Loss over size: the types as named points, files of --bytes as a line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = [p for p in points if p.loss > 0]
+    with plt.rc_context({"svg.hashsalt": "phasor", "svg.fonttype": "none", "font.size": 9}):
+        figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+        chosen = sorted((p.bytes / 1e6, p.loss) for p in shown if p.name.startswith("--bytes"))
+        if chosen:
+            axes.plot(
+                *zip(*chosen), "o-", color="C1", markersize=4, label="phasor quantize --bytes"
+            )
+            axes.legend(frameon=False)
+        for p in shown:
+            if not p.name.startswith("--bytes"):
+                axes.plot(p.bytes / 1e6, p.loss, "s", color="C0", markersize=4)
+                axes.annotate(p.name, (p.bytes / 1e6, p.loss), (4, 4), textcoords="offset points")
+        axes.set(xlabel="size in MB", ylabel=what, yscale="log")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
+        plt.close(figure)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -383,6 +430,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--divergence", action="store_true", help="Also measure the divergence of the logits."
     )
+    parser.add_argument(
+        "--sizes", help="Also files of `phasor quantize --bytes` of these sizes, as 90M,100M."
+    )
+    parser.add_argument("--calibration", type=Path, help="Their text, not the one that is scored.")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="Draw losses over sizes.")
     parser.add_argument(
         "--prompts",
         type=Path,
@@ -406,10 +458,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     work: Callable[[argparse.Namespace, Path], None] = translation
-    if args.text:
-        work = sentences if is_encoder(args) else language
+    args.points, what = [], "loss of BLEU"
+    if args.text and is_encoder(args):
+        work, what = sentences, "1 − mean cosine"
+    elif args.text:
+        work, what = language, "divergence in nats" if args.divergence else "loss of perplexity"
     with tempfile.TemporaryDirectory() as folder:
         work(args, Path(folder))
+    if args.picture:
+        draw(args.points, what, args.picture)
     return 0
 
 
