@@ -129,14 +129,31 @@ def test_inputs_are_chosen_and_said(tmp_path):
     """Of 16 bits where those of 8 cost more than 0.0005; of floats there are none."""
     out = tmp_path / "o.phasor"
     size = uniform(LANGUAGE, tmp_path, "q8").stat().st_size
-    both = {
-        bits: made(LANGUAGE, out, size, "--inputs", bits)["divergence"] for bits in ("8", "16")
-    }
+    both = {bits: made(LANGUAGE, out, size, "--inputs", bits)["divergence"] for bits in ("8", "16")}
     report = made(LANGUAGE, out, size)
     wide = both["8"] - both["16"] > 0.0005
     assert report["inputs"] == (16 if wide else 8)
     assert report["divergence"] == both[str(report["inputs"])]
     assert made(LANGUAGE, out, LANGUAGE.stat().st_size)["inputs"] == 0
+
+
+def test_moments(tmp_path):
+    """The files of single types that the choice is beside are those of --moments."""
+    out, exact = tmp_path / "o.phasor", PhasorFile(LANGUAGE)
+    columns = sum(
+        exact.entries[k].cols for k in exact.entries if k in uniform_keys(LANGUAGE, tmp_path)
+    )
+    moments = np.random.default_rng(3).uniform(0.01, 100, columns).astype(np.float32)
+    np.save(tmp_path / "m.npy", moments)
+    good("quantize", LANGUAGE, out, "--type", "q4", "--moments", tmp_path / "m.npy", "--quiet")
+    q4, size = PhasorFile(out), out.stat().st_size
+    report = made(LANGUAGE, tmp_path / "b.phasor", size, "--moments", tmp_path / "m.npy")
+    assert {m["type"] for m in report["matrices"]} == {"q4"}
+    mixed = PhasorFile(tmp_path / "b.phasor")
+    assert all(np.array_equal(q4.raw(k), mixed.raw(k)) for k in q4.entries)
+    np.save(tmp_path / "m.npy", moments[1:])
+    words = ["quantize", LANGUAGE, out, "--bytes", size, "--moments", tmp_path / "m.npy"]
+    bad(1, *words, says=["moments, the file's matrices have"])
 
 
 def test_the_same_choice_everywhere(tmp_path):
@@ -175,7 +192,7 @@ def test_what_does_not_work(tmp_path):
     out = tmp_path / "o.phasor"
     small = uniform(LANGUAGE, tmp_path, "q4").stat().st_size
     bad(1, "quantize", LANGUAGE, out, "--bytes", small - 1000, says=["the smallest file"])
-    for flag in (["--type", "q8"], ["--output-type", "q8"], ["--moments", "m.npy"]):
+    for flag in (["--type", "q8"], ["--output-type", "q8"]):
         words = ["quantize", LANGUAGE, out, "--bytes", "1M", *flag]
         bad(2, *words, says=[f"--bytes: does not go with {flag[0]}"], cwd=tmp_path)
     bad(2, "quantize", LANGUAGE, out, "--type", "q8", "--text", "t", says=["needs --bytes"])

@@ -75,6 +75,8 @@ class Search {
   phasor_quantize_options options(const char* type) const {
     phasor_quantize_options out = PHASOR_QUANTIZE_OPTIONS_INIT;
     out.type = type;
+    out.moments = w_.moments;
+    out.moment_count = w_.moment_count;
     return out;
   }
   bool fail() {

@@ -11,6 +11,8 @@ struct Wanted {
   const char* text;       // NULL: the file's test vectors
   const char* isa;
   uint32_t threads, inputs;  // inputs: 8, 16, or 0 for what costs least
+  const float* moments;      // (moment_count), or NULL: as phasor_quantize_options has them
+  uint64_t moment_count;
   bool quiet;
 };
 

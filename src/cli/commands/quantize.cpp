@@ -163,7 +163,7 @@ int quantize(const QuantizeOptions& o) {
     return usage_error(
         "quantize: expected --bytes or --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
         "q4k");
-  const char* other = first_given(o.type, o.output_type, o.moments);
+  const char* other = first_given(o.type, o.output_type);
   if (o.bytes.given && other != nullptr) return usage_error("--bytes: does not go with %s", other);
   if (o.text.given != nullptr && !o.bytes.given) return usage_error("--text: needs --bytes");
   const char* name = o.texts[0];
@@ -181,9 +181,8 @@ int quantize(const QuantizeOptions& o) {
   const ReadFile& file = in.file;
   Choices choices;
   if (o.bytes.given) {
-    const Wanted wanted{o.model, o.bytes.value,  o.text.value,
-                        o.isa,   o.threads,      options.inputs,
-                        o.quiet};
+    const Wanted wanted{o.model,         o.bytes.value,   o.text.value,         o.isa,  o.threads,
+                        options.inputs,  options.moments, options.moment_count, o.quiet};
     if (!choose_types(wanted, file.data(), file.bytes(), &choices)) return 1;
     options.types = choices.types.data();
     options.type_count = count_of(choices.types);
