@@ -23,7 +23,7 @@ LONG = [
     if page.name != "performance.md" and page.read_text(encoding="utf-8").count("\n## ") >= 3
 ]
 TASKS = "run convert own-model chat embeddings translate"
-TASKS += " c-and-cpp python server arm-boards microcontrollers trust"
+TASKS += " c-and-cpp python server arm-boards microcontrollers sizes trust"
 WORDS, FIRST_SCREEN, CLICKS = 1500, 40, 2
 # `$ ` begins a command; what it prints follows, and … stands for anything.
 EXAMPLE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)

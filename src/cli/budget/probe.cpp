@@ -7,11 +7,11 @@
 namespace cli {
 namespace {
 
-constexpr size_t kWindow = 64, kWindows = 2;   // of a decoder's text
-constexpr size_t kMostLines = 16;              // of any other model's
-constexpr uint32_t kOneLine = 512;             // most ids of a line
-constexpr uint32_t kAnswer = 16;               // most tokens of a line's target
-constexpr size_t kMostText = size_t{1} << 20;  // bytes that are read of a text
+constexpr size_t kWindow = 64, kWindows = 2;       // of a decoder's text
+constexpr size_t kMostLines = 16, kMostIds = 512;  // of any other model's, about
+constexpr uint32_t kOneLine = 512;                 // most ids of a line
+constexpr uint32_t kAnswer = 16;                   // most tokens of a line's target
+constexpr size_t kMostText = size_t{1} << 20;      // bytes that are read of a text
 
 double log_sum(const float* row, size_t width, double* largest) {
   double sum = 0;
@@ -138,7 +138,8 @@ bool Probe::read_windows(Engine* e, const string& text) {
 
 bool Probe::read_lines(Engine* e, const string& text) {
   string why;
-  for (size_t begin = 0; begin < text.size() && samples_.size() < kMostLines;) {
+  size_t ids = 0;
+  for (size_t begin = 0; begin < text.size() && samples_.size() < kMostLines && ids < kMostIds;) {
     const size_t end = min(text.find('\n', begin), text.size());
     const string line = text.substr(begin, end - begin);
     begin = end + 1;
@@ -149,6 +150,7 @@ bool Probe::read_lines(Engine* e, const string& text) {
       return data_error("--text: %s", why.c_str()), false;
     if (one.source.empty() || one.source.size() > e->limits.source) continue;
     if (e->has_target() && !answer(e, &one)) return false;
+    ids += one.source.size();
     samples_.push_back(one);
   }
   return true;
