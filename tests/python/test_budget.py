@@ -168,7 +168,7 @@ def test_the_same_choice_everywhere(tmp_path):
 def test_a_text_to_measure_with(tmp_path):
     out, text = tmp_path / "o.phasor", tmp_path / "text.txt"
     text.write_text("source5 source6\n\nsource7 source8 source9\n" + "source4 " * 600 + "\n")
-    size = uniform(TRANSLATOR, tmp_path, "q8").stat().st_size
+    size = uniform(TRANSLATOR, tmp_path, "q8").stat().st_size * 3 // 4
     said = good("quantize", TRANSLATOR, out, "--bytes", size, "--text", text)
     assert " rows; all matrices as q4 " in said and said.count(" bytes  ") > 8
     M.write_ranker(tmp_path / "words.phasor", output=M.D.HIDDEN, classes=0, pooling=0, scores=0)

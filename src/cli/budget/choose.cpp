@@ -7,9 +7,11 @@
 namespace cli {
 namespace {
 
-// Types whose inputs are rounded in groups, so that a matrix's own rounding says what it costs; the
-// smallest first. Rows of one scale are for speed, not for size.
-constexpr const char* kCandidates[] = {"q4", "q4k", "q4m", "q8", "f16"};
+// Types whose inputs are rounded in groups, so that a matrix's own rounding says what it costs.
+// Types with a scale for each row are for speed, not for size. With room for all matrices in q8
+// no smaller type is wanted, and without it no larger one.
+constexpr const char *kMiddle = "q8", *kAbove = "f16";
+constexpr const char* kBelow[] = {"q4", "q4k", "q4m"};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
 constexpr uint64_t kAlign = 64;
 
@@ -114,11 +116,30 @@ class Search {
     }
   }
 
+  // False where a matrix is quantized already: a line says so.
+  bool list_candidates(vector<const char*>* out) {
+    const auto fits = [this](const char* type, bool* fit) {
+      size_t bytes = 0;
+      const phasor_quantize_options to = options(type);
+      if (phasor_quantize_size(&bytes, file_, bytes_, &to, &error_) != PHASOR_OK) return fail();
+      *fit = bytes <= w_.bytes;
+      return true;
+    };
+    bool middle = false, above = false, below = false;
+    if (!fits(kMiddle, &middle) || !fits(kBelow[0], &below) || !fits(kAbove, &above)) return false;
+    out->push_back(kMiddle);
+    if (!middle) out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
+    if (middle || above) out->push_back(kAbove);
+    return true;
+  }
+
   // What each matrix costs in each type: it alone, in the exact weights, has the type's values.
   bool measure_ways() {
     unsigned char* const weights = static_cast<unsigned char*>(work_.block.data());
+    vector<const char*> candidates;
+    if (!list_candidates(&candidates)) return false;
     size_t done = 0;
-    for (const char* type : kCandidates) {
+    for (const char* type : candidates) {
       File made, rounded;
       const phasor_quantize_options to = options(type), back = options("f32");
       error_.code = PHASOR_OK;
@@ -133,7 +154,7 @@ class Search {
       if (!convert(back, made.block.data(), made.bytes, &rounded)) return fail();
       if (matrices_.empty()) list_matrices(sizes);
       uniform_.push_back({type, made.bytes, 0});
-      const size_t all = matrices_.size() * (sizeof kCandidates / sizeof kCandidates[0]);
+      const size_t all = matrices_.size() * candidates.size();
       const auto* values = static_cast<const unsigned char*>(rounded.block.data());
       vector<unsigned char> kept;
       for (Matrix& m : matrices_) {
