@@ -17,7 +17,7 @@ from turns import ROWS, turns
 WIDEST = 25  # words of a table's cell
 REFERENCE = (
     *("c-interface", "converter", "description-keys", "families", "messages", "numerics"),
-    *("positions", "tokenizers"),
+    *("positions", "tokenizers", "types"),
 )
 DESIGN = ("architecture", "porting", "reliability", "same-bits")
 PAGES = [

@@ -165,6 +165,28 @@ def _page(rows: list[dict[str, Any]]) -> Region:
     return Region(PAGE, "types", page_table(head, cells))
 
 
+def _weight_bits(row: dict[str, Any]) -> str:
+    """Of a weight in a long row, its share of the scales with it."""
+    size, groups = row.get("record", (2, 1) if row["scales"] == "group" else (0, 1))
+    return f"{row['bits'] + 8 * size / (32 * groups):g}"
+
+
+def _uses(rows: list[dict[str, Any]]) -> list[Region]:
+    """For who chooses: in the guides, and with all of it in the reference."""
+    matrices = [row for row in rows if row["matrix"]]
+    short = [[f"`{row['name']}`", _weight_bits(row), row["use"]] for row in matrices]
+    long = [
+        [*cells[:2], row["page"], row.get("exact", ""), cells[2]]
+        for row, cells in zip(matrices, short)
+    ]
+    head, whole = ["type", "bits a weight"], ["a value", "exact for", "use it for"]
+    guides = [
+        Region(f"docs/guide/{name}.md", "uses", page_table([*head, "use it for"], short))
+        for name in ("convert", "sizes")
+    ]
+    return [*guides, Region("docs/reference/types.md", "uses", page_table([*head, *whole], long))]
+
+
 def _choices(rows: list[dict[str, Any]]) -> File:
     names = "|".join(row["name"] for row in rows if row["matrix"])
     body = f'#pragma once\n\n#define TYPE_CHOICES "{names}"\n'
@@ -173,4 +195,4 @@ def _choices(rows: list[dict[str, Any]]) -> File:
 
 def outputs(_: Path) -> list[File | Region]:
     rows = types()
-    return [_header(rows), _choices(rows), _python(rows), _page(rows)]
+    return [_header(rows), _choices(rows), _python(rows), _page(rows), *_uses(rows)]
