@@ -18,16 +18,21 @@ AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, size_t byt
   empty_ = bytes != 0 && first_ != last_ && added_row(t, first_).length() == 0;
 }
 
-// The row of the longest token that the text at `at` begins with, or kNoToken.
-uint32_t AddedSplit::longest(size_t at) const {
+bool AddedSplit::begins(uint32_t byte) const {
+  return (u32_at(t_.added, starts_ + (byte >> 5)) >> (byte & 31) & 1) != 0;
+}
+
+// The row of the longest token that the text at `at` begins with, or kNoToken; *read: the end of
+// what some token begins with.
+uint32_t AddedSplit::longest(size_t at, size_t* read) const {
   work();
-  const uint32_t none = empty_ ? first_ : kNoToken;
-  if (at == bytes_) return none;
-  const uint32_t lead = text_[at];
-  if ((u32_at(t_.added, starts_ + (lead >> 5)) >> (lead & 31) & 1) == 0) return none;
-  uint32_t best = kNoToken, first = first_, last = last_;
+  *read = at;
+  if (at == bytes_) return kNoToken;
+  if (!begins(text_[at])) return kNoToken;
+  uint32_t best = kNoToken, first = first_ + (empty_ ? 1 : 0), last = last_;
   for (uint32_t depth = 0; first < last; ++depth) {
     work();
+    *read = at + depth;
     // Rows first … last − 1 begin with the same `depth` bytes; one that ends here comes first.
     if (added_row(t_, first).length() == depth) best = first++;
     if (at + depth == bytes_) break;
@@ -41,6 +46,29 @@ uint32_t AddedSplit::longest(size_t at) const {
     first = begin;
   }
   return best;
+}
+
+// The row of the next token, which begins at `search_`, or later beside an emptied token: the
+// package's automaton then reads on for as long as some token begins with the end of what it has
+// read. If it meets no token, it gives the emptied one: where it has last read a byte that no token
+// begins with. On its way from any later place to where it gave up it does not meet one either.
+uint32_t AddedSplit::next_row() {
+  size_t read = search_;
+  if (!empty_) return longest(search_, &read);
+  if (search_ < barren_) return first_;
+  for (size_t at = search_, end = 0; at <= read; ++at) {
+    const uint32_t i = longest(at, &end);
+    if (i != kNoToken) {
+      search_ = at;
+      return i;
+    }
+    if (end > read) read = end;
+  }
+  barren_ = read;
+  const auto inside = [this](size_t at) { return at < bytes_ && (text_[at] & 0xC0) == 0x80; };
+  while (read > search_ && (begins(text_[read - 1]) || inside(read))) --read;
+  search_ = read;
+  return first_;
 }
 
 bool AddedSplit::space_before(size_t at, size_t* bytes) const {
@@ -66,7 +94,7 @@ size_t AddedSplit::skip_spaces(size_t at) {
 
 bool AddedSplit::find() {
   while (search_ < bytes_ + (empty_ ? 1 : 0)) {
-    const uint32_t i = longest(search_);
+    const uint32_t i = next_row();
     if (i == kNoToken || (added_row(t_, i).length() == 0 && search_ == matched_)) {
       search_ += empty_ && search_ < bytes_ ? char_at(text_ + search_, bytes_ - search_).bytes : 1;
       continue;

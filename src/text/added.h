@@ -23,8 +23,8 @@ inline AddedRow added_row(const Tokenizer& t, uint32_t i) {
 }
 
 // Cuts a text at the added tokens of one kind: the leftmost, of those the longest, then on behind
-// it. A token that the normalizer has emptied is before every character that none other begins
-// with, and at the end, but not right behind another one.
+// it. A token that the normalizer has emptied is before every character, and at the end, where the
+// package's automaton meets none other; but not right behind another one.
 class AddedSplit {
  public:
   struct Stretch {
@@ -38,7 +38,9 @@ class AddedSplit {
   bool next(Stretch* out);
 
  private:
-  uint32_t longest(size_t at) const;
+  bool begins(uint32_t byte) const;  // a token of this kind
+  uint32_t longest(size_t at, size_t* read) const;
+  uint32_t next_row();
   bool find();
   size_t skip_spaces(size_t at);
   bool space_before(size_t at, size_t* bytes) const;
@@ -51,6 +53,7 @@ class AddedSplit {
   bool merged_;                  // two spaces and more stand for one ▁, which is not white space
   uint32_t starts_;              // where u32[8] begins; bit b: a token begins with byte b
   bool empty_;                   // the first of them is an empty text
+  size_t barren_ = 0;            // before it, each place has the emptied token alone
   size_t search_ = 0;            // where the next match may begin
   size_t matched_ = ~size_t{0};  // where the last one ended
   size_t done_ = 0;              // what is handed out ends here

@@ -309,13 +309,6 @@ REFUSED: dict[str, tuple[dict, str]] = {
         {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["a", -1.0]]}},
         "model.unk_id of a piece 'a' that is there twice",
     ),
-    "added_emptied": (
-        {
-            "normalizer": {"type": "Strip", "strip_left": True, "strip_right": True},
-            "added_tokens": [added(" ", 1), added("ab", 2)],
-        },
-        "an added token that the normalizer empties, beside one of several characters,",
-    ),
     "decoder": ({"decoder": {"type": "Other"}}, "decoder Other"),
     "decoder_pattern": ({"decoder": replace(Char="a")}, "decoder Replace at"),
     "decoder_joined": ({"decoder": joined(replace(Regex="ab|c"))}, BEHIND),
@@ -465,6 +458,13 @@ def test_an_added_token_that_the_normalizer_empties(program):
     section = section_of(model=model, **steps)
     found = encoded(program, section, ["ac b", "\u00e9"])
     assert found == [[*b"a|c| |", 257], [*"\u00e9|".encode()]]
+    # beside longer ones: the package's ids, whose automaton skips places on its way
+    tokens = ["\x01", "ab", "cbc"]
+    steps["added_tokens"] = [added(token, 256 + id_) for id_, token in enumerate(tokens)]
+    model["vocab"] = {**BYTES, "\x01": 256}
+    section = section_of(model=model, **steps)
+    found = encoded(program, section, ["abcbac", "aab c", "cbx"])
+    assert found == [[257, *b"cb|a|c|"], [*b"a|", 257, *b" |c|"], [*b"cb|x|"]]
 
 
 def charsmap_of(rules: dict[str, str]) -> dict:

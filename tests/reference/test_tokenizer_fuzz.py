@@ -4,12 +4,23 @@ by a line that names a part of the composition."""
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 import tokenizer_draws as draws
 import tokenizer_fuzz
 from test_tokenizer import driver  # noqa: F401
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+
+from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 
 SEEDS = 25  # `make tokenizer-fuzz` has thousands
 TEXTS = 200
@@ -28,6 +39,31 @@ def test_what_is_converted_is_equal(driver, phasor, tmp_path, seed):
 def test_what_was_wrong_once(driver, phasor, tmp_path, seed):
     result = tokenizer_fuzz.compare(driver, tmp_path, seed, draws.texts(seed, 30), phasor)
     assert result.what == "equal", str(result)
+
+
+def _emptied(rng: random.Random) -> tuple[Tokenizer, list[str]]:
+    """Added tokens of few letters beside one that the normalizer empties, and texts of the same."""
+    letters = {c: id_ for id_, c in enumerate("abcx |")}
+    model = models.BPE({**letters, "[U]": 6}, [], unk_token="[U]", end_of_word_suffix="|")
+    tokenizer = Tokenizer(model)
+    tokens = {"".join(rng.choices("abc", k=rng.randint(1, 5))) for _ in range(rng.randint(1, 6))}
+    flags = ("single_word", "lstrip", "rstrip")
+    tokenizer.normalizer = normalizers.Nmt()
+    for token in ["\x01", *sorted(tokens)]:
+        options = {flag: rng.random() < 0.2 for flag in flags}
+        tokenizer.add_tokens([AddedToken(token, normalized=True, **options)])
+    return tokenizer, ["".join(rng.choices("aaabbcc x", k=rng.randint(0, 24))) for _ in range(60)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_emptied_token_beside_others(driver, tmp_path, seed):
+    """The package's automaton skips some of the places where such a token could be found."""
+    tokenizer, texts = _emptied(random.Random(seed))
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    section = driver.section(build_hf_section(path)[0])
+    found = driver.encode(section, [text.encode() for text in texts])
+    assert found == [tokenizer.encode(text).ids for text in texts]
 
 
 def _plain() -> Tokenizer:

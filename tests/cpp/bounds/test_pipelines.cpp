@@ -137,6 +137,9 @@ TEST_CASE("bounds: each model of a pipeline, on one word and on many") {
     Parts p = model_of(rule);
     p.added = {{" ", 1, 6}, {std::string(511, 'a') + "z", 2, 6}, {"b", 1, 8 | 6}};
     check_all(what + ", added tokens", section_of(every_change(), {}, p));
+    // one that a normalizer has emptied: searches run through all that the others begin with
+    p.added = {{"", 1, 8 | 6}, {std::string(511, 'a') + "z", 2, 8 | 6}, {"b", 1, 8 | 6}};
+    check_all(what + ", an emptied token", section_of({}, {}, p));
   }
 }
 

@@ -23,16 +23,18 @@ class Pattern(NamedTuple):
     rows: np.ndarray  # (states, classes + 1) u16: row 0 has the first states
     marks: np.ndarray  # (states) u8
 
-    def of_one_character(self) -> np.ndarray | None:
+    def of_one_character(self, runs: bool = False) -> np.ndarray | None:
         """(0x110000) bool: the characters that it matches, where it matches one at a time whatever
-        stands around them; else None."""
+        stands around them, or with `runs` as many as there are; else None."""
         begin = {int(state) for state in self.rows[0]}
         if len(begin) != 1:
             return None
         ends = self.rows[begin.pop()]
         for step in {int(s) for s in ends[:-1]} - {0}:
             behind = self.rows[step & (ACCEPTS - 1)]
-            if step & ACCEPTS or not (behind == ACCEPTS).all():
+            more = np.where(ends != 0, step | ACCEPTS, ACCEPTS)
+            alone = (behind == ACCEPTS).all() or (runs and (behind == more).all())
+            if step & ACCEPTS or not alone:
                 return None
         return ends[self.classes] != 0 if ends[-1] == 0 else None
 

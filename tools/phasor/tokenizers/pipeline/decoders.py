@@ -128,7 +128,8 @@ def _replace(chain: Chain, step: dict) -> None:
             _filter(chain, sign, content)
         return
     if chain.merged:
-        _of_one_character(chain, shown(given["Regex"]), pattern.of_one_character())
+        characters = pattern.of_one_character(runs=not content)  # each of which goes
+        _of_one_character(chain, shown(given["Regex"]), characters)
 
     @functools.lru_cache(maxsize=64)  # a token is asked for in every place
     def replaced(token: str) -> str:
@@ -141,7 +142,7 @@ def _replace(chain: Chain, step: dict) -> None:
 def _of_ascii(pattern: Pattern, content: str) -> list[str]:
     """The characters of a pattern that matches each of them alone, where it makes no difference
     which is replaced first; else none."""
-    characters = pattern.of_one_character()
+    characters = pattern.of_one_character(runs=not content)
     if characters is None or characters[128:].any():
         return []
     signs = [chr(code) for code in np.flatnonzero(characters)]

@@ -59,7 +59,7 @@ class Growth:
         self.most = self._bytes = Fraction(3)
         self._characters = Fraction(1)
         # by (maps before it, character): what has become of each character that a step changes, in
-        # the text or made by a step, and of others
+        # the text or made by a step, and of others; by (-1, letter) of each byte
         self._texts: dict[tuple[int, str], str] = {}
         self._sizes: list[int] = []  # bytes of each of these characters, in the same order
         for c in ("a", "\u00e9", _REPLACEMENT):
@@ -67,7 +67,12 @@ class Growth:
         self._added: list[tuple[str, Fraction]] = []  # and how often for a byte of text
 
     def map(self, step: Map | Letters | Clusters) -> None:
+        # behind Letters a character is its bytes' letters, each of which is followed already
+        new = not any(isinstance(of, Letters) for of in self.maps)
         for c in map(chr, step.domain()):
+            if not new:
+                self._follow(len(self.maps), c, c)
+                continue
             if (0, c) not in self._texts:
                 self._follow(0, c, functools.reduce(lambda text, of: of.map(text), self.maps, c))
             if self._texts[0, c] != c:
@@ -81,6 +86,9 @@ class Growth:
         self._texts = dict(zip(self._texts, step.map_all(texts)))
         self._added = [(step.map(text), times) for text, times in self._added]
         self.maps.append(step)
+        if new and isinstance(step, Letters):
+            for letter in step.alphabet:
+                self._follow(-1, letter, letter)
         self._bytes = self._largest(lambda text: len(text.encode()))
         self._characters = self._largest(len)
         self._seen()
@@ -89,7 +97,7 @@ class Growth:
         if (maps, c) in self._texts:
             return
         self._texts[maps, c] = text
-        self._sizes.append(1 if c == _REPLACEMENT else len(c.encode()))
+        self._sizes.append(1 if maps < 0 or c == _REPLACEMENT else len(c.encode()))
 
     def times(self, factor: Fraction) -> None:
         self.factor *= factor
