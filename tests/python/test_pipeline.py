@@ -22,9 +22,9 @@ from places import ROOT
 
 from phasor.errors import PhasorError
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
-from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN
 from phasor.tokenizers import charsmap
 from phasor.tokenizers.charsmap import build_trie
+from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN, package_float
 from phasor.tokenizers.models import pipeline
 from phasor.tokenizers.vocabulary import special_token
 
@@ -439,6 +439,17 @@ def test_what_does_the_same_to_a_run_of_bytes(program):
         assert said == ["-b-b-", f"{space}{space}-"]
 
 
+def test_runs_of_characters_that_go(program):
+    """Behind a step that joins the tokens: the same as each of them gone, token by token."""
+    gone = {**replace(Regex="\\s+"), "content": ""}
+    tokens = words(["a ", "\u3000\u2003b", " "])
+    decoder = sequence("decoders", {"type": "Fuse"}, gone)
+    assert decoded(program, section_of(decoder=decoder, model=tokens), [[0, 2, 1, 0]]) == ["aba"]
+    with pytest.raises(PhasorError, match=BEHIND):
+        kept = {**replace(Regex="\\s+"), "content": "-"}
+        section_of(decoder=sequence("decoders", {"type": "Fuse"}, kept), model=tokens)
+
+
 def test_where_inserted_text_comes_from(program):
     """From where the byte before it does: behind two characters that go it is no beginning."""
     steps = {
@@ -553,6 +564,25 @@ def test_where_a_text_begins_behind_precompiled():
     for several in (both, sequence("normalizers", precompiled, precompiled)):
         with pytest.raises(PhasorError, match=line):
             section_of(normalizer=several, pre_tokenizer=words)
+
+
+def test_scores_are_rounded_as_the_package_rounds_them():
+    """Digits that fit 64 bits, then a power of ten: two roundings."""
+    found = [package_float(text) for text in ("-3.7143658881940826", "1e5", "-0.0", "0e999")]
+    assert found == [-3.714365888194082, 100000.0, 0.0, 0.0]
+    assert package_float("1e309") == float("inf") and package_float("1e-700") == 0.0
+    assert package_float("18446744073709551616.5") == 1844674407370955161 * 10.0
+    assert package_float("0." + "0" * 30 + "1") == 1e-31
+
+
+def test_letters_before_maps_of_many_characters():
+    """Their growth is that of the letters of bytes: what other characters become is not followed."""
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+            "strip_accents": True, "lowercase": True}  # fmt: skip
+    steps = ({"type": "ByteLevel"}, bert, {"type": "Nmt"})
+    section = section_of(normalizer=sequence("normalizers", *steps))
+    # a byte that is not UTF-8: three letters of U+FFFD, the first of which is decomposed
+    assert section[88:92] == struct.pack("<I", 7)
 
 
 def test_a_token_that_becomes_too_long():

@@ -20,6 +20,7 @@ from tokenizers import (
     trainers,
 )
 
+from phasor.sources.hugging_face.added import read_table
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 
 SEEDS = 25  # `make tokenizer-fuzz` has thousands
@@ -64,6 +65,23 @@ def test_an_emptied_token_beside_others(driver, tmp_path, seed):
     section = driver.section(build_hf_section(path)[0])
     found = driver.encode(section, [text.encode() for text in texts])
     assert found == [tokenizer.encode(text).ids for text in texts]
+
+
+def test_scores_are_those_that_the_package_reads(tmp_path):
+    """Whose parser rounds twice: in the last bit, which decides between equal sums."""
+    rng = random.Random(3)
+    scores = [repr(-rng.random() * 10 ** rng.randint(-3, 3)) for _ in range(1500)]
+    for sign, ends in (("-", ("", "e5", "E-7", "e-300", "e-318", "e-400")), ("", ("", "e+20"))):
+        for _ in range(700):
+            parts = (rng.randint(0, 10 ** rng.randint(1, 25)) for _ in range(2))
+            scores.append(sign + ".".join(map(str, parts)) + rng.choice(ends))
+    vocab = ",".join(f'["{i}",{score}]' for i, score in enumerate(scores))
+    path = tmp_path / "tokenizer.json"
+    model = f'{{"type":"Unigram","unk_id":0,"vocab":[{vocab}]}}'
+    path.write_text('{"version":"1.0","added_tokens":[],"model":' + model + "}")
+    theirs = json.loads(Tokenizer.from_file(str(path)).to_str())["model"]["vocab"]
+    ours = read_table(path)["model"]["vocab"]
+    assert ours == theirs and ours != json.loads(path.read_text())["model"]["vocab"]
 
 
 def _plain() -> Tokenizer:

@@ -16,7 +16,7 @@ import re
 import secrets
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator
+from typing import Any, BinaryIO, Callable, Iterator
 
 import numpy as np
 
@@ -206,14 +206,18 @@ def _check_values(value: Any, texts: bool) -> None:
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # of ours, and without a choice: linear
 
 
-def parse_json(data: bytes, what: str = "JSON") -> Any:
+def parse_json(
+    data: bytes, what: str = "JSON", as_float: Callable[[str], float] | None = None
+) -> Any:
     """The value of a JSON text; PhasorError for one that is not `what` (its caller names the file),
     that is nested deeper than JSON_DEPTH, has a name twice in an object, a number that is none or
-    has thousands of digits, or half of a surrogate pair."""
+    has thousands of digits, or half of a surrogate pair. as_float: of numbers that are not whole;
+    the nearest without it."""
     if not data:
         raise PhasorError(f"not {what}: the file is empty: download it again")
     try:
-        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_pairs, parse_float=as_float)
         _check_values(value, _SURROGATE.search(data) is not None)
         return value
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -230,8 +234,8 @@ def parse_json(data: bytes, what: str = "JSON") -> Any:
         raise PhasorError(f"not {what}: is nested deeper than {JSON_DEPTH} levels") from error
 
 
-def parse_object(data: bytes) -> dict[str, Any]:
-    value = parse_json(data, "a JSON object")
+def parse_object(data: bytes, as_float: Callable[[str], float] | None = None) -> dict[str, Any]:
+    value = parse_json(data, "a JSON object", as_float)
     if not isinstance(value, dict):
         raise PhasorError("not a JSON object")
     return value
@@ -245,10 +249,14 @@ def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
         raise named(path, error) from error
 
 
-def read_json(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> dict[str, Any]:
+def read_json(
+    path: os.PathLike | str,
+    limit: int = CONFIG_BYTES,
+    as_float: Callable[[str], float] | None = None,
+) -> dict[str, Any]:
     """A file with a JSON object; PhasorError names the file."""
     try:
-        return without(path, parse_object(read_bytes(path, limit)))
+        return without(path, parse_object(read_bytes(path, limit), as_float))
     except PhasorError as error:
         raise named(path, error) from error
 

@@ -54,6 +54,35 @@ _KINDS: dict[str, tuple[str, tuple]] = {
 }
 
 
+_MOST_DIGITS = 19  # of a whole number that is surely below 2^64
+
+
+def package_float(text: str) -> float:
+    """The number of a JSON text as the package reads it: its parser (serde_json without
+    float_roundtrip) takes the digits that fit 64 bits, rounds them, and divides or multiplies by a
+    power of ten, which rounds again. Of scores whose sums are equal the last bit decides."""
+    mantissa, _, power = text.lower().partition("e")
+    whole, _, part = mantissa.lstrip("-").partition(".")
+    kept = whole + part
+    if len(kept) > _MOST_DIGITS:
+        kept = kept.lstrip("0")
+        more = int(kept[: _MOST_DIGITS + 1] or 0) < 1 << 64
+        kept = kept[: _MOST_DIGITS + more]
+        dropped = len((whole + part).lstrip("0")) - len(kept)
+    else:
+        dropped = 0
+    exponent = int(power or 0) - len(part) + dropped
+    value = float(int(kept or 0))
+    while exponent < -308 and value:
+        value /= 1e308
+        exponent += 308
+    if value and exponent > 308:
+        value = float("inf")
+    elif value:
+        value = value * float(f"1e{exponent}") if exponent >= 0 else value / float(f"1e{-exponent}")
+    return -value if text.startswith("-") else value
+
+
 def refuse(what: str) -> None:
     raise TokenizerError(f"{what} is not supported")
 

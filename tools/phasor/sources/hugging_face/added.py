@@ -11,6 +11,7 @@ from typing import Any, Iterable, Mapping
 from phasor import side_files
 from phasor.errors import shown
 from phasor.files import has_file, read_json
+from phasor.tokenizers.json_parts import package_float
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.vocabulary import special_token
 
@@ -162,7 +163,8 @@ _JSON_BYTES = 128 << 20
 
 
 def read_table(path: Path) -> dict:
-    return read_json(path, _JSON_BYTES) if has_file(path) else {}
+    """A JSON file with the numbers that the package reads there; of none, an empty table."""
+    return read_json(path, _JSON_BYTES, package_float) if has_file(path) else {}
 
 
 def class_of(name: Any) -> str:
