@@ -576,13 +576,17 @@ def test_scores_are_rounded_as_the_package_rounds_them():
 
 
 def test_letters_before_maps_of_many_characters():
-    """Their growth is that of the letters of bytes: what other characters become is not followed."""
+    """Their growth is that of the letters of bytes: other characters are not followed."""
     bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
             "strip_accents": True, "lowercase": True}  # fmt: skip
     steps = ({"type": "ByteLevel"}, bert, {"type": "Nmt"})
     section = section_of(normalizer=sequence("normalizers", *steps))
     # a byte that is not UTF-8: three letters of U+FFFD, the first of which is decomposed
     assert section[88:92] == struct.pack("<I", 7)
+    steps = ({"type": "ByteLevel"}, {"type": "NFC"}, {"type": "StripAccents"})
+    letters = {**LETTERS, "add_prefix_space": False}
+    section = section_of(normalizer=sequence("normalizers", *steps), pre_tokenizer=letters)
+    assert section[88:92] == struct.pack("<I", 12)  # it is composed again, and keeps its accent
 
 
 def test_a_token_that_becomes_too_long():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -41,10 +42,10 @@ TEXTS = [
 ]
 
 
-def _byte_level() -> implementations.ByteLevelBPETokenizer:
+def _byte_level(*special: str) -> implementations.ByteLevelBPETokenizer:
     tokenizer = implementations.ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(
-        draws.corpus(), vocab_size=ROWS, special_tokens=["<s>", "</s>"], show_progress=False
+        draws.corpus(), vocab_size=ROWS, special_tokens=[*special], show_progress=False
     )
     return tokenizer
 
@@ -70,7 +71,7 @@ def _vocab_txt(folder: Path) -> Path:
 
 
 def _merges(folder: Path) -> Path:
-    _byte_level().save_model(str(folder))
+    _byte_level("<|endoftext|>").save_model(str(folder))
     return _of_hugging_face(folder, folder / "vocab.json", tokenizer_class="GPT2Tokenizer")
 
 
@@ -93,12 +94,14 @@ def _xlm_roberta(folder: Path) -> Path:
     return _of_hugging_face(folder, path, tokenizer_class="XLMRobertaTokenizer")
 
 
-def _tiktoken(folder: Path, name: str, pairs: int) -> Path:
-    """All bytes, a few words, and pairs of bytes: of every second one a merge."""
+def _tiktoken(folder: Path, name: str, count: int) -> Path:
+    """As many tokens as the encoding has: all bytes, a few words, then texts of two bytes and of
+    three."""
     every = [bytes([byte]) for byte in range(256)]
-    tokens = tekken_model.tokens(1 << 20)
-    two = (a + b for a in every for b in every)
-    tokens += [token for token in two if token not in tekken_model.MORE][:pairs]
+    tokens = tekken_model.tokens(count)
+    two = [a + b for a in every for b in every if a + b not in tekken_model.MORE]
+    three = (b"a" + token for token in two if b"a" + token not in tekken_model.MORE)
+    tokens += itertools.islice(itertools.chain(two, three), count - len(tokens))
     lines = (f"{base64.b64encode(token).decode()} {i}\n" for i, token in enumerate(tokens))
     (folder / name).write_text("".join(lines))
     return _of_file(folder, folder / name)
@@ -110,7 +113,7 @@ def _tekken(folder: Path) -> Path:
 
 
 def _gguf(folder: Path) -> Path:
-    spec = json.loads(_byte_level().to_str())["model"]
+    spec = json.loads(_byte_level("<s>", "</s>").to_str())["model"]
 
     def tokenizer(writer: gguf.GGUFWriter) -> None:
         writer.add_tokenizer_model("gpt2")
@@ -132,8 +135,8 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "vocab.txt": _vocab_txt,
     "vocab.json, merges.txt": _merges,
     "sentencepiece.bpe.model": _xlm_roberta,
-    "r50k_base.tiktoken": lambda folder: _tiktoken(folder, "r50k_base.tiktoken", 3000),
-    "cl100k_base.tiktoken": lambda folder: _tiktoken(folder, "cl100k_base.tiktoken", 40000),
+    "r50k_base.tiktoken": lambda folder: _tiktoken(folder, "r50k_base.tiktoken", 50256),
+    "cl100k_base.tiktoken": lambda folder: _tiktoken(folder, "cl100k_base.tiktoken", 100256),
     "tekken.json": _tekken,
     "gguf": _gguf,
 }

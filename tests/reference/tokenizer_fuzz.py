@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -301,8 +302,11 @@ def _has_broken_bytes(tokenizer: Tokenizer, spec: dict, ids: list[int]) -> bool:
         return False
     special = {token["content"] for token in spec["added_tokens"] if token["special"]}
     tokens = [tokenizer.id_to_token(id_) for id_ in ids]
+    tokens = [token for token in tokens if token is not None and token not in special]
+    if any(step["type"] == "CTC" for step in _steps(spec, "decoder")):
+        tokens = [token for token, _ in itertools.groupby(tokens)]
     run = b""
-    for token in (*(t for t in tokens if t is not None and t not in special), ""):
+    for token in (*tokens, ""):
         byte = _BYTE.fullmatch(token)
         if byte:
             run += bytes([int(byte[1], 16)])

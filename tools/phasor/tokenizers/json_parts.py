@@ -58,9 +58,9 @@ _MOST_DIGITS = 19  # of a whole number that is surely below 2^64
 
 
 def package_float(text: str) -> float:
-    """The number of a JSON text as the package reads it: its parser (serde_json without
-    float_roundtrip) takes the digits that fit 64 bits, rounds them, and divides or multiplies by a
-    power of ten, which rounds again. Of scores whose sums are equal the last bit decides."""
+    """The number of a JSON text as the package's parser reads it: it takes the digits that fit 64
+    bits, rounds them, and divides or multiplies by a power of ten, which rounds again. Of scores
+    whose sums are equal the last bit decides."""
     mantissa, _, power = text.lower().partition("e")
     whole, _, part = mantissa.lstrip("-").partition(".")
     kept = whole + part

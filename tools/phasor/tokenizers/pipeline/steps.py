@@ -48,19 +48,20 @@ def _text(text: bytes) -> bytes:
 class Growth:
     """The most bytes that a byte of a text becomes, and the most characters, of which each may be a
     split: what each character becomes in the steps that change characters, how often what they make
-    is replaced by something longer, and the texts that steps add. Composition is left out: it takes
-    bytes away, which a later step may only give back."""
+    is replaced by something longer, and the texts that steps add. What a composing step makes of a
+    character is followed beside what it leaves apart where something stands between."""
 
     def __init__(self) -> None:
-        self.maps: list[Map | Letters | Clusters] = []
+        self.maps: list[Map | Letters | Clusters | Canonical] = []
         self.factor = Fraction(1)
         self._followed = 0
         # a byte that is no character becomes U+FFFD
         self.most = self._bytes = Fraction(3)
         self._characters = Fraction(1)
         # by (maps before it, character): what has become of each character that a step changes, in
-        # the text or made by a step, and of others; by (-1, letter) of each byte
-        self._texts: dict[tuple[int, str], str] = {}
+        # the text or made by a step, and of others; by (-1, letter) of each byte; the same again
+        # with what is composed
+        self._texts: dict[tuple[int, str, bool], str] = {}
         self._sizes: list[int] = []  # bytes of each of these characters, in the same order
         for c in ("a", "\u00e9", _REPLACEMENT):
             self._follow(0, c, c)
@@ -73,9 +74,16 @@ class Growth:
             if not new:
                 self._follow(len(self.maps), c, c)
                 continue
-            if (0, c) not in self._texts:
-                self._follow(0, c, functools.reduce(lambda text, of: of.map(text), self.maps, c))
-            if self._texts[0, c] != c:
+            if (0, c, False) not in self._texts:
+                apart = [of for of in self.maps if not isinstance(of, Canonical)]
+                text, composed = (
+                    functools.reduce(lambda text, of: of.map(text), maps, c)
+                    for maps in (apart, self.maps)
+                )
+                self._follow(0, c, text)
+                if composed != text:
+                    self._follow(0, c, composed, True)
+            if self._texts[0, c, False] != c:
                 self._follow(len(self.maps), c, c)
         texts = [*self._texts.values()]
         self._followed += len(texts)
@@ -93,10 +101,19 @@ class Growth:
         self._characters = self._largest(len)
         self._seen()
 
-    def _follow(self, maps: int, c: str, text: str) -> None:
-        if (maps, c) in self._texts:
+    def compose(self, step: Canonical) -> None:
+        self.maps.append(step)
+        for (maps, c, composed), text in list(self._texts.items()):
+            made = step.map(text)
+            if composed:
+                self._texts[maps, c, True] = made
+            elif made != text:
+                self._follow(maps, c, made, True)
+
+    def _follow(self, maps: int, c: str, text: str, composed: bool = False) -> None:
+        if (maps, c, composed) in self._texts:
             return
-        self._texts[maps, c] = text
+        self._texts[maps, c, composed] = text
         self._sizes.append(1 if maps < 0 or c == _REPLACEMENT else len(c.encode()))
 
     def times(self, factor: Fraction) -> None:
@@ -257,6 +274,12 @@ class Canonical(Step):
                 at -= 1
             out.insert(at, c)
         return _compose(out) if self.composes else "".join(out)
+
+    map = apply
+
+    def grow(self, growth: Growth, splits: bool) -> None:
+        if self.composes:
+            growth.compose(self)
 
     def row(self) -> bytes:
         of = np.zeros(_LAST + 2, dtype=np.int64)
