@@ -29,7 +29,7 @@ uint32_t AddedSplit::longest(size_t at, size_t* read) const {
   *read = at;
   if (at == bytes_) return kNoToken;
   if (!begins(text_[at])) return kNoToken;
-  uint32_t best = kNoToken, first = first_ + (empty_ ? 1 : 0), last = last_;
+  uint32_t best = kNoToken, first = first_ + (emptied() ? 1 : 0), last = last_;
   for (uint32_t depth = 0; first < last; ++depth) {
     work();
     *read = at + depth;
@@ -54,7 +54,7 @@ uint32_t AddedSplit::longest(size_t at, size_t* read) const {
 // begins with. On its way from any later place to where it gave up it does not meet one either.
 uint32_t AddedSplit::next_row() {
   size_t read = search_;
-  if (!empty_) return longest(search_, &read);
+  if (!emptied()) return longest(search_, &read);
   if (search_ < barren_) return first_;
   for (size_t at = search_, end = 0; at <= read; ++at) {
     const uint32_t i = longest(at, &end);
@@ -93,10 +93,11 @@ size_t AddedSplit::skip_spaces(size_t at) {
 }
 
 bool AddedSplit::find() {
-  while (search_ < bytes_ + (empty_ ? 1 : 0)) {
+  while (search_ < bytes_ + (emptied() ? 1 : 0)) {
     const uint32_t i = next_row();
     if (i == kNoToken || (added_row(t_, i).length() == 0 && search_ == matched_)) {
-      search_ += empty_ && search_ < bytes_ ? char_at(text_ + search_, bytes_ - search_).bytes : 1;
+      const bool by_char = emptied() && search_ < bytes_;
+      search_ += by_char ? char_at(text_ + search_, bytes_ - search_).bytes : 1;
       continue;
     }
     const AddedRow row = added_row(t_, i);

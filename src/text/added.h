@@ -1,7 +1,8 @@
 // Added tokens, as the tokenizers package treats them: found before the model sees the text, in the
-// text as it is or in the normalized text. Includes tokenizer.h only. Never allocates.
+// text as it is or in the normalized text. Includes pieces.h and build.h only. Never allocates.
 #pragma once
 
+#include "../build.h"
 #include "pieces.h"
 
 namespace phasor::pieces {
@@ -38,6 +39,7 @@ class AddedSplit {
   bool next(Stretch* out);
 
  private:
+  bool emptied() const { return built("pipeline") && empty_; }
   bool begins(uint32_t byte) const;  // a token of this kind
   uint32_t longest(size_t at, size_t* read) const;
   uint32_t next_row();

@@ -150,15 +150,17 @@ class _Text:
 
     def _normalizer(self) -> str:
         found = steps(self.spec.get("normalizer"), "normalizer", "normalizers")
+        maps = [step for step in found if step["type"] == "Precompiled"]
         texts = [
-            self._precompiled(step) if step["type"] == "Precompiled" else _dumped(step)
+            self._precompiled(step, step is maps[0]) if step in maps else _dumped(step)
             for step in found
         ]
         if len(texts) < 2:
             return "".join(texts) or "null"
         return _object([("type", '"Sequence"'), ("normalizers", "[" + ",".join(texts) + "]")])
 
-    def _precompiled(self, step: dict) -> str:
+    def _precompiled(self, step: dict, first: bool) -> str:
+        """The section has the map of the first one."""
         (trie_bytes, string_bytes) = struct.unpack_from("<II", self.section, 24)
         trie_at, strings_at = struct.unpack_from("<QQ", self.section, 64)
         raw = base64.b64decode(step["precompiled_charsmap"])
@@ -166,7 +168,7 @@ class _Text:
         more = len(raw) - 4 - size
         trie = self.section[trie_at : trie_at + min(size, trie_bytes)]
         strings = self.section[strings_at : strings_at + min(max(more, 0), string_bytes)]
-        if struct.pack("<I", size) + trie + strings != raw:
+        if not first or struct.pack("<I", size) + trie + strings != raw:
             return _dumped(step)
         return _object(
             [("type", '"Precompiled"'), ("precompiled_charsmap", f'"{MARK}c{size}-{more};"')]
