@@ -104,6 +104,17 @@ def test_a_map_of_characters_is_not_there_twice(phasor, tmp_path):
     assert len(base64.b64decode(step["precompiled_charsmap"])) > 2 * len(section.text)
 
 
+def test_a_map_of_characters_that_comes_twice_is_written_out_once(phasor, tmp_path):
+    """The section has the map of the first step, and the second one's in its row."""
+    _, _, given = _section("metaspace")
+    (step,) = [s for s in _steps(given["normalizer"], "normalizers") if s["type"] == "Precompiled"]
+    model = {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}}
+    spec = _spec({}, model=model, normalizer={"type": "Sequence", "normalizers": [step, step]})
+    section, _, _ = json_section({**spec, "pre_tokenizer": None, "decoder": None})
+    made = json.loads(exported(phasor, tmp_path, section).read_text())
+    assert made["normalizer"]["normalizers"] == [step, step]
+
+
 def test_many_added_tokens_are_a_few_bytes():
     """Whisper has fifteen hundred, which are a tenth of its vocabulary."""
     given = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}

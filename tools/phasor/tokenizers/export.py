@@ -150,10 +150,12 @@ class _Text:
 
     def _normalizer(self) -> str:
         found = steps(self.spec.get("normalizer"), "normalizer", "normalizers")
-        maps = [step for step in found if step["type"] == "Precompiled"]
+        types = [step["type"] for step in found]
         texts = [
-            self._precompiled(step, step is maps[0]) if step in maps else _dumped(step)
-            for step in found
+            self._precompiled(step, kind not in types[:i])
+            if kind == "Precompiled"
+            else _dumped(step)
+            for i, (kind, step) in enumerate(zip(types, found))
         ]
         if len(texts) < 2:
             return "".join(texts) or "null"
