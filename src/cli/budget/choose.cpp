@@ -63,7 +63,7 @@ class Search {
 
   bool run(Choices* out) {
     phasor_quantize_options f32 = options("f32");
-    if (!convert(f32, file_, bytes_, &work_)) return fail();
+    if (!convert(f32, file_, bytes_, &work_)) return false;
     Engine reader;
     for (Engine* e : {&reader, &exact_})
       if (!e->open_bytes(w_.name, work_.block.data(), work_.bytes, w_.isa)) return false;
@@ -87,15 +87,16 @@ class Search {
   bool no_memory(uint64_t bytes) const {
     return data_error("%s: no memory for its %s bytes", w_.name, grouped(bytes).c_str()), false;
   }
-  // False: error_ says why, or memory is short, which a line has said.
-  bool convert(const phasor_quantize_options& options, const void* file, size_t bytes, File* out) {
+  // False: a line says why; or *refused, where that is given and the library does not convert.
+  bool convert(const phasor_quantize_options& options, const void* file, size_t bytes, File* out,
+               bool* refused = nullptr) {
     if (phasor_quantize_size(&out->bytes, file, bytes, &options, &error_) != PHASOR_OK)
-      return false;
-    Block fresh;
-    if (!fresh.allocate(out->bytes)) return no_memory(out->bytes);
-    out->block.swap(&fresh);
-    return phasor_quantize(out->block.data(), out->bytes, nullptr, 0, file, bytes, &options,
-                           &error_) == PHASOR_OK;
+      return fail();
+    if (!out->block.allocate(out->bytes)) return no_memory(out->bytes);
+    const bool done = phasor_quantize(out->block.data(), out->bytes, nullptr, 0, file, bytes,
+                                      &options, &error_) == PHASOR_OK;
+    if (!done && refused != nullptr) return *refused = true, false;
+    return done || fail();
   }
 
   static phasor_tensor tensor_at(const Engine& e, uint32_t i) {
@@ -142,16 +143,14 @@ class Search {
     for (const char* type : candidates) {
       File made, rounded;
       const phasor_quantize_options to = options(type), back = options("f32");
-      error_.code = PHASOR_OK;
-      if (!convert(to, file_, bytes_, &made)) {
-        if (error_.code == PHASOR_OK) return false;  // no memory
-        if (matrices_.empty()) return fail();
-        done += matrices_.size();
-        continue;  // a weight is too large for the type
-      }
+      bool refused = false;  // a weight is too large for the type
+      if (!convert(to, file_, bytes_, &made, &refused) && !refused) return false;
+      if (refused && matrices_.empty()) return fail();
+      done += refused ? matrices_.size() : 0;
+      if (refused) continue;
       Engine sizes;
       if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa)) return false;
-      if (!convert(back, made.block.data(), made.bytes, &rounded)) return fail();
+      if (!convert(back, made.block.data(), made.bytes, &rounded)) return false;
       if (matrices_.empty()) list_matrices(sizes);
       uniform_.push_back({type, made.bytes, 0});
       const size_t all = matrices_.size() * candidates.size();
@@ -217,7 +216,7 @@ class Search {
     to.inputs = inputs;
     if (types != nullptr) to.types = types->data(), to.type_count = count_of(*types);
     File made;
-    if (!convert(to, file_, bytes_, &made)) return fail();
+    if (!convert(to, file_, bytes_, &made)) return false;
     Engine e;
     return e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) &&
            e.start(probe_.limits(e, w_.threads)) && probe_.measure(&e, out);

@@ -90,6 +90,11 @@ COMMANDS = {
         "--moments {in}/moments.npy",
         "outputs": ("q",),
     },
+    "quantize bytes": {
+        "words": "phasor quantize {in}/chat.phasor {out}/q --bytes 100K --text {in}/words.txt",
+        "outputs": ("q",),
+        "share": 4,
+    },
     "quantize new": {"words": "phasor quantize {in}/lm.phasor {out}/new --type bf16 --quiet"},
     "quantize small": {
         "words": "phasor quantize {in}/small.phasor {out}/q --type q8",
