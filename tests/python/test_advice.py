@@ -539,9 +539,9 @@ def test_a_model_without_a_tokenizer_says_which_flag_adds_one(tmp_path, monkeypa
 
 # ---- None is left out
 
-LIVE = "reference/test_export.py::test_what_a_refusal_says_works"
-PADDED = "reference/test_export.py::test_a_refusal_of_padding_says_what_to_give"
-MASKED = "reference/test_export.py::test_a_mask_of_some_rows_says_what_to_give"
+LIVE = "reference/test_live_export.py::test_what_a_refusal_says_works"
+PADDED = "reference/test_live_export.py::test_a_refusal_of_padding_says_what_to_give"
+MASKED = "reference/test_live_export.py::test_a_mask_of_some_rows_says_what_to_give"
 LIBRARY = "python/test_runtime.py::test_a_missing_library_says_what_to_do"
 SERVER = "reference/test_serve.py::test_a_translator_takes_its_prompt_as_the_source"
 SERVED = "reference/test_serve.py::test_vectors_are_those_of_the_model"

@@ -132,6 +132,47 @@ class Parallel(nn.Module):
         return self.norms[2](x) @ self.words.weight.T
 
 
+class Capped(nn.Module):
+    """Norms of q and k, of a head or of all; caps of the scores and of the logits."""
+
+    def __init__(self, wide: bool = False, norm: type[nn.Module] = RmsNorm) -> None:
+        super().__init__()
+        self.words, self.wide = nn.Embedding(40, 24), wide
+        size = 24 if wide else 6
+        self.sets = nn.ModuleList(
+            nn.ModuleDict({
+                **{name: nn.Linear(24, 24, bias=False) for name in "abcd"},
+                "up": nn.Linear(24, 40), "down": nn.Linear(40, 24),
+                "one": norm(24), "two": norm(24), "first": norm(size), "second": norm(size),
+            })
+            for _ in range(2)
+        )
+        self.end = norm(24)
+        for own in self.modules():
+            if isinstance(own, nn.LayerNorm):
+                nn.init.normal_(own.weight, 1.0, 0.2)
+                nn.init.normal_(own.bias, 0.0, 0.2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        hidden = torch.ones(ids.size(1), ids.size(1)).triu(1).bool()
+        for own in self.sets:
+            h = own["one"](x)
+            q, k, v = (own[name](h) for name in "abc")
+            if self.wide:
+                q, k = own["first"](q), own["second"](k)
+            q, k, v = (y.unflatten(-1, (4, 6)).transpose(1, 2) for y in (q, k, v))
+            if not self.wide:
+                q, k = own["first"](q), own["second"](k)
+            q, k = turned(q, 10000.0), turned(k, 10000.0)
+            scores = 5.0 * torch.tanh(q @ k.mT / math.sqrt(6) / 5.0)
+            y = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+            x = x + own["d"](y.transpose(1, 2).flatten(2))
+            x = x + own["down"](F.silu(own["up"](own["two"](x))))
+        logits = F.linear(self.end(x), self.words.weight)
+        return torch.tanh(logits / 3.0) * 3.0
+
+
 class Branching(Sums):
     def forward(self, ids: Tensor) -> Tensor:
         x = super().forward(ids)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from phasor.errors import PhasorError
-from phasor.live.pieces import ADD, PRODUCT, SHAPE, SUB, Linear, Pieces
+from phasor.live.pieces import ADD, PRODUCT, SHAPE, SUB, Linear, Norm, Pieces
 from phasor.live.trace import Node, again
 
 _SCORED = ("softmax", "_softmax")
 _ATTENDS = "scaled_dot_product_attention"
+_BY_HAND = "describe the module by hand (docs/guide/own-model.md)"
 _HIDDEN = -1e4  # a score that is added to is hidden below
 _EXACT = 1e-4
 
@@ -35,6 +36,7 @@ class Third(NamedTuple):
     scale: float
     angles: tuple[float, ...]  # by which position 1 turns the pairs of a head
     halves: bool
+    norm: Norm | None = None  # of each head, or of all at once
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Attention:
     where: str
     length: tuple[int, int] = (0, 0)
     own: list["Attention"] = field(default_factory=list)  # of each head, a module each
+    cap: float = 0.0  # the scores become cap·tanh(score/cap)
 
 
 class Finder:
@@ -95,7 +98,7 @@ class Finder:
         scored = self._scores(node.args[0], 1.0, [])
         if after is None or scored is None:
             return None
-        q, k, factor, biases = scored
+        q, k, factor, biases, cap = scored
         out, at = after
         v = self._of_values(out, 1 - at) if out.op == "einsum" else Operand(out.args[1])
         seen = self._one((node.value.abs() > 0).reshape(-1, *node.shape[-2:]), node)
@@ -108,7 +111,9 @@ class Finder:
                     bias = finite if bias is None else bias + finite
         if bias is not None:
             bias = bias.reshape(-1, *bias.shape[-2:])
-        return self._made(q, k, v, out, factor, (seen, bias))
+        made = self._made(q, k, v, out, factor, (seen, bias))
+        made.cap = cap
+        return made
 
     def _reader(self, node: Node) -> tuple[Node, int] | None:
         """The product that reads values by these weights."""
@@ -127,9 +132,9 @@ class Finder:
 
     def _scores(
         self, node: Node, factor: float, biases: list[tuple[Node, float]]
-    ) -> tuple[Operand, Operand, float, list[tuple[Node, float]]] | None:
+    ) -> tuple[Operand, Operand, float, list[tuple[Node, float]], float] | None:
         """Back from the softmax to the product of q and k. biases: what is added to it, and by
-        what it is multiplied."""
+        what it is multiplied. The last result is the cap, 0 where there is none."""
         for _ in range(16):
             node, more = self.pieces.factored(node)
             factor *= more
@@ -146,15 +151,20 @@ class Finder:
                 if len(sides) == 2 and not found and node.op in ADD:
                     found = self._scores(sides[1], factor, [*biases, (sides[0], factor)])
                 return found
+            elif node.op in ("tanh", "tanh_"):
+                inner = self._scores(node.args[0], 1.0, [])
+                if inner is None or inner[3] or inner[4]:
+                    return None
+                return inner[0], inner[1], inner[2] * factor, biases, factor
             elif node.op == "baddbmm":
                 beta, alpha = node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1)
                 more_bias = [(node.args[0], beta * factor)] if beta else []
                 q, k = node.args[1:3]
-                return Operand(q), Operand(k, True), factor * alpha, [*biases, *more_bias]
+                return Operand(q), Operand(k, True), factor * alpha, [*biases, *more_bias], 0.0
             elif node.op in PRODUCT and all(n.depends for n in node.tensors):
-                return Operand(node.args[0]), Operand(node.args[1], True), factor, biases
+                return Operand(node.args[0]), Operand(node.args[1], True), factor, biases, 0.0
             elif node.op == "einsum":
-                return self._of_scores(node, 0), self._of_scores(node, 1), factor, biases
+                return self._of_scores(node, 0), self._of_scores(node, 1), factor, biases, 0.0
             else:
                 return None
         return None
@@ -221,14 +231,26 @@ class Finder:
         return value.reshape(lead[0], -1, *value.shape[-2:])
 
     def _third(self, operand: Operand, out: Node) -> Third:
-        linear = self._source(operand.node, out)
-        heads = self.grid(operand.node.value, operand).shape[1]
+        linear, norm = self._source(operand.node, out)
+        grid = self.grid(operand.node.value, operand)
         rows, scale, angles, halves = [], 1.0, (), False
-        for head in range(heads):
-            matrix = self._jacobian(linear, operand, head)
-            used = (matrix.abs() > 1e-9 * matrix.abs().max()).any(0).nonzero().reshape(-1)
+        start, count = linear.node, linear.outputs
+        if norm is not None:  # behind it a head's values are turned at most
+            start, count = norm.node, norm.node.shape[-1]
+            if count not in (grid.shape[3], linear.outputs):
+                raise PhasorError(
+                    f"{norm.node.where}: a norm of {count} values on q or k, expected one of a head"
+                    f" ({grid.shape[3]}) or of all heads ({linear.outputs}): {_BY_HAND}"
+                )
+        for head in range(grid.shape[1]):
+            matrix = self._jacobian(start, count, operand, head)
+            if norm is not None and count != linear.outputs:
+                reached, inner = self._jacobian(linear.node, linear.outputs, operand, head), matrix
+            else:
+                reached, inner = matrix, None
+            used = (reached.abs() > 1e-9 * reached.abs().max()).any(0).nonzero().reshape(-1)
             rows.append(tuple(used.tolist()))
-            inner = matrix[:, used]
+            inner = matrix[:, used] if inner is None else inner
             if inner.shape[0] != inner.shape[1]:
                 raise PhasorError(
                     f"{out.where}: a head of {inner.shape[0]} values is made of"
@@ -238,11 +260,12 @@ class Finder:
                 scale = float(inner.norm()) / inner.shape[0] ** 0.5
                 scale *= float(torch.sign(inner.diagonal().sum()))
                 angles, halves = _turns(inner / scale, out)
-        return Third(linear, tuple(rows), scale, angles, halves)
+        return Third(linear, tuple(rows), scale, angles, halves, norm)
 
-    def _source(self, node: Node, out: Node) -> Linear:
-        """The one product that a value of attention comes from."""
+    def _source(self, node: Node, out: Node) -> tuple[Linear, Norm | None]:
+        """The one product that a value of attention comes from, and a norm on the way."""
         found: dict[int, Linear] = {}
+        norms: dict[int, Norm] = {}
         todo, seen = [node], set()
         while todo:
             at = todo.pop(0)
@@ -253,29 +276,35 @@ class Finder:
             if linear is not None:
                 found[at.index] = linear
                 continue
-            if at.op == "input" or self.pieces.norm(at) is not None:
-                what = "a norm" if at.op != "input" else "the input"
+            if at.op == "input":
                 raise PhasorError(
-                    f"{out.where}: q, k or v comes from {what} ({at.where or 'the example'}),"
-                    " expected a product with weights: describe the module by hand"
-                    " (docs/guide/own-model.md)"
+                    f"{out.where}: q, k or v comes from the input (the example), expected a product"
+                    f" with weights: {_BY_HAND}"
                 )
+            norm = self.pieces.norm(at)
+            if norm is not None:
+                norms[norm.node.index] = norm
+                at = norm.x
+                todo.append(at)
+                continue
             todo += at.tensors
         if len(found) != 1:
             raise PhasorError(
                 f"{out.where}: q, k or v of attention comes from {len(found)} products, expected 1"
             )
-        return next(iter(found.values()))
+        if len(norms) > 1:
+            raise PhasorError(f"{out.where}: q, k or v has {len(norms)} norms: {_BY_HAND}")
+        return next(iter(found.values())), next(iter(norms.values()), None)
 
-    def _jacobian(self, linear: Linear, operand: Operand, head: int) -> Tensor:
-        """(values, rows): how the values of a head at position 1 change with the product's."""
-        start = linear.node.value.detach().clone().requires_grad_()
+    def _jacobian(self, begin: Node, outputs: int, operand: Operand, head: int) -> Tensor:
+        """(values, rows): how the values of a head at position 1 change with those of an earlier
+        call."""
+        start = begin.value.detach().clone().requires_grad_()
         with torch.enable_grad():
-            value = again(self.trace, linear.node, start * 1, operand.node)
+            value = again(self.trace, begin, start * 1, operand.node)
             row = self.grid(value, operand)[0, head, 1]
             grads = [torch.autograd.grad(one, start, retain_graph=True)[0] for one in row]
-        outputs = linear.outputs
-        conv = linear.node.op == "conv1d"
+        conv = begin.op == "conv1d"
         kept = [g.transpose(1, 2) if conv else g for g in grads]
         return torch.stack([g.reshape(-1, outputs).sum(0) for g in kept])
 

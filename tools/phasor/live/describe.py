@@ -9,6 +9,7 @@ from torch import Tensor
 from phasor.drafts.draft import Draft, Line
 from phasor.errors import PhasorError
 from phasor.live.asked import Said
+from phasor.live.layers import same
 from phasor.live.pieces import Linear
 from phasor.live.positions import SIDES, Inputs
 from phasor.live.stream import BY_HAND, Read
@@ -91,8 +92,10 @@ class Describing(Inputs):
             draft.decide("head_activation", out.head.name, out.head.tried)
             if out.head_norm is not None:
                 self._norm("head_norm", out.head_norm, parts)
-        if out.scale != 1:
+        if not same(out.scale, 1):
             draft.decide("output_scale", out.scale, "times it at the end")
+        if out.cap:
+            draft.decide("output_cap", out.cap, "a tanh at the end, times it")
         draft.names |= parts
 
     def _last(self, linear: Linear, parts: dict[str, Any]) -> None:

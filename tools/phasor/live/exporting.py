@@ -18,7 +18,7 @@ from phasor.files import check_output, write_text
 from phasor.format import layout as L
 from phasor.live.asked import Asked, Exported
 from phasor.live.describe import Describing
-from phasor.live.inputs import Given, Twin, apart, given, line_of, opened, twin
+from phasor.live.inputs import Given, Twin, apart, computed, given, line_of, opened, twin
 from phasor.live.pieces import Pieces
 from phasor.live.proof import (
     AGREES,
@@ -36,6 +36,8 @@ from phasor.program import find_phasor
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
 _SEED = 7
+_COMPUTED = ("# Computed weights are taken as their values: convert a state_dict without"
+             " parametrizations.",)  # fmt: skip
 
 
 def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
@@ -43,12 +45,14 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
     if asked.description is not None:
         check_output(asked.description, output, *asked.paths)
     what = given(asked.example)
+    head = _COMPUTED if computed(module) else ()
+    module = opened(module)
     own = twin(module, what)
     read, first, data = _read(own, what, asked)
     draft = Describing(read, asked.said).made()
     layout = _layout(read, first, len(data))
     inner = checkpoint_of(_state(module), output)
-    text = text_of(draft, "", head=_head(module, own))
+    text = text_of(draft, "", head=(*_head(module, own), *head))
     batches = Proof(own, what, layout, asked.said.pad).batches(_SEED)
     names = ["ids" if size else "vectors" for size in layout.sizes]
     names = [names[0], *["target"] * (len(names) - 1)]
@@ -78,7 +82,7 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
 
 
 def _state(module: nn.Module) -> dict[str, Any]:
-    return dict(opened(module).state_dict())
+    return dict(module.state_dict())
 
 
 def _head(module: nn.Module, own: Twin) -> tuple[str, ...]:

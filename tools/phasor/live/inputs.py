@@ -9,6 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from phasor.errors import PhasorError
 
@@ -173,8 +174,13 @@ def twin(module: nn.Module, example: Given) -> Twin:
     return Twin(made, torch.float32, why)
 
 
+def computed(module: nn.Module) -> bool:
+    """Whether a weight of it is made of others, such as by torch.nn.utils.parametrizations."""
+    return any(parametrize.is_parametrized(one) for one in module.modules())
+
+
 def opened(module: nn.Module) -> nn.Module:
-    """Without what wraps it."""
+    """Without what wraps it. Weights that are computed are values, in a copy."""
     if isinstance(module, torch.jit.ScriptModule):
         raise PhasorError("a ScriptModule has no calls to read. TRY: the module it was made of")
     for _ in range(4):
@@ -184,6 +190,21 @@ def opened(module: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             break
         module = inner
+    for one in module.modules():
+        for hook in one._forward_pre_hooks.values():
+            if type(hook).__name__ in ("WeightNorm", "SpectralNorm"):
+                kind = "weight_norm" if type(hook).__name__ == "WeightNorm" else "spectral_norm"
+                raise PhasorError(
+                    f"{type(one).__name__}: its {hook.name} is computed by {kind} before each call."
+                    f" TRY: torch.nn.utils.remove_{kind}"
+                )
+    if not computed(module):
+        return module
+    module = copy.deepcopy(module).eval()
+    for one in module.modules():
+        if parametrize.is_parametrized(one):
+            for name in list(one.parametrizations):
+                parametrize.remove_parametrizations(one, name)
     return module
 
 

@@ -161,7 +161,33 @@ class Layers(Names):
         self._mask(stack, sub, found, keys)
         self._turns(sub, found, keys)
         self._thirds(cross, found, keys, parts)
+        self._own_norms(cross, found, keys, parts)
+        if found.cap:
+            keys["cap"] = found.cap, f"the scores pass a tanh times {found.cap:g}: {found.where}"
         self._linear(f"{cross}out" if cross else "attention_out", sub.out, parts)
+
+    def _own_norms(
+        self, cross: str, found: Attention, keys: dict[str, Any], parts: dict[str, Any]
+    ) -> None:
+        """The norms of q and k."""
+        q, k, v = found.q.norm, found.k.norm, found.v.norm
+        if q is None and k is None and v is None:
+            return
+        if q is None or k is None or v is not None or cross or found.own:
+            raise PhasorError(
+                f"{found.where}: norms of q, k or v: expected one of q and one of k, in"
+                f" self-attention: {BY_HAND}"
+            )
+        if (q.kind, q.eps) != (k.kind, k.eps) or q.eps != keys["norm_eps"][0]:
+            raise PhasorError(
+                f"{q.node.where}: the norms of q and k have epsilon {q.eps:g} and {k.eps:g}, those"
+                f" of the layer {keys['norm_eps'][0]:g}: {BY_HAND}"
+            )
+        keys["qk_norm"] = q.kind, f"{q.node.where}, by its values"
+        if q.node.shape[-1] != len(found.q.rows[0]):
+            keys["qk_norm_over"] = "all-heads", f"it has {q.node.shape[-1]} values"
+        self._norm("q_norm", q, parts)
+        self._norm("k_norm", k, parts)
 
     def _mask(
         self, stack: str, sub: SubLayer, found: Attention, keys: dict[str, Any]

@@ -62,7 +62,7 @@ class Names:
             raise PhasorError(
                 f"{node.where or what}: {what} is computed ({node.op}) and is no tensor of the"
                 " state_dict: a description has no name for it. TRY: put the computed value in its"
-                " place (torch.nn.utils.parametrize.remove_parametrizations)"
+                " place"
             )
         return ref
 

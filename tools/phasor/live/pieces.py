@@ -228,7 +228,7 @@ class Pieces:
         while todo and len(seen) < _FAR:
             at = todo.pop(0)
             if at.op in _REDUCES and at.args and isinstance(at.args[0], Node):
-                inputs.append(self.bare(at.args[0]))
+                inputs += [self.bare(at.args[0]), at.args[0]]
             for one in (*at.args, *at.kwargs.values()):
                 if isinstance(one, float) and one > 0:
                     numbers.append(one)

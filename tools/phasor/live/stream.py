@@ -68,6 +68,7 @@ class Output(NamedTuple):
     head_norm: Norm | None
     stream: Node  # that of the last stack
     scale: float = 1.0
+    cap: float = 0.0
 
 
 @dataclass
@@ -109,6 +110,11 @@ class Reader:
                 f"{at.where}: the module ends in {at.op.strip('_')}: a weight file keeps what is"
                 " before it. TRY: a module that gives its logits"
             )
+        cap = 0.0
+        if at.op in ("tanh", "tanh_"):
+            inside, more = p.factored(at.args[0])
+            if p.linear(inside) is not None:
+                at, scale, cap = inside, scale * more, scale
         linear, pooling, head, norm = p.linear(at), "", None, None
         at = p.bare(linear.x) if linear else at
         at, pooling = self._pooled(at)
@@ -119,7 +125,7 @@ class Reader:
             if active is not None and self._behind(active) is not None:
                 norm, head = (outer if inner else None), active
                 at, pooling = self._pooled(p.bare(active.inner.x))
-        return Output(linear, pooling, head, norm, at, scale)
+        return Output(linear, pooling, head, norm, at, scale, cap)
 
     def _behind(self, active: Active) -> Node | None:
         """The stream that a head reads; None where the product is one of a sub-layer's."""
