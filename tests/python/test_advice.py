@@ -568,6 +568,7 @@ ELSEWHERE = {
     "say which id pads": PADDED,
     "TRY: the module it was made of": LIVE,
     "TRY: put the computed value in its place": LIVE,
+    "TRY: torch.nn.utils.remove_": LIVE,
     "TRY: a module that gives its logits": LIVE,
     "TRY: a module whose calls are the same": LIVE,
     "the shared library is missing": LIBRARY,
