@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from phasor.families.encoder_decoder import EncoderDecoder
 from phasor.families.family import Family
-from phasor.families.names import tensor_names
+from phasor.families.names import FAIRSEQ_BLOCK, tensor_names
 from phasor.format import descriptor as D
 from phasor.values import settings, table, words
 
@@ -21,15 +21,8 @@ def bart_names(rest: str = "", output_bias: bool = True) -> dict[str, str]:
         **({"output_bias": "final_logits_bias"} if output_bias else {}),
         **tensor_names(
             "model.{stack}.layers.{layer}",
-            """
-            q               .self_attn.q_proj
-            k               .self_attn.k_proj
-            v               .self_attn.v_proj
-            attention_out   .self_attn.out_proj
-            attention_norm  .self_attn_layer_norm
-            ffn_in          .fc1
-            ffn_out         .fc2
-            ffn_norm        .final_layer_norm
+            FAIRSEQ_BLOCK
+            + """
             cross_q         .encoder_attn.q_proj
             cross_k         .encoder_attn.k_proj
             cross_v         .encoder_attn.v_proj

@@ -133,6 +133,13 @@ def norms_first(e: Encoder, embedding_norm: bool = True) -> None:
         del e.stack["embedding_norm"], e.stack["embedding_norm_eps"]
 
 
+def rotary(e: Encoder) -> None:
+    """Rotary positions in place of the learned ones."""
+    e.segments()
+    e.stack["position"] = 0
+    e.kind.update(e.rotation())
+
+
 def bert(e: Encoder) -> None:
     e.segments()
     e.relative_keys()

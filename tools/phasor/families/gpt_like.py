@@ -63,6 +63,12 @@ MASKS = words("""
     h.*.attn.bias h.*.attn.masked_bias h.*.attn.attention.bias h.*.attn.attention.masked_bias
     h.*.attn.causal_mask h.*.attn.embed_positions
 """)
+NEOX_BLOCK = """
+    attention_norm  .input_layernorm
+    ffn_norm        .post_attention_layernorm
+    ffn_in          .mlp.dense_h_to_4h
+    ffn_out         .mlp.dense_4h_to_h
+"""
 GPT_NAMES = tensor_names(
     "h.{layer}",
     """

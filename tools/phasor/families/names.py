@@ -24,6 +24,18 @@ _BESIDE = """
     cross_score      {cross}.score.v
 """
 
+# A block of fairseq's modules, as BART's and others of its models have it.
+FAIRSEQ_BLOCK = """
+    q               .self_attn.q_proj
+    k               .self_attn.k_proj
+    v               .self_attn.v_proj
+    attention_out   .self_attn.out_proj
+    attention_norm  .self_attn_layer_norm
+    ffn_in          .fc1
+    ffn_out         .fc2
+    ffn_norm        .final_layer_norm
+"""
+
 
 class Preset(NamedTuple):
     """A published style: `{own}` and `{cross}` stand for its modules of attention, `{last}` for the

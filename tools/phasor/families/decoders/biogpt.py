@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import gpt_like
 from phasor.families.model import single
-from phasor.families.names import tensor_names
+from phasor.families.names import FAIRSEQ_BLOCK, tensor_names
 from phasor.format import descriptor as D
 from phasor.values import settings
 
@@ -24,19 +24,12 @@ BIOGPT = gpt_like(
     "BioGptForCausalLM",
     tensor_names(
         "layers.{layer}",
-        """
+        FAIRSEQ_BLOCK
+        + """
         embedding       embed_tokens
         positions       embed_positions
         final_norm      layer_norm
         output          output_projection
-        q               .self_attn.q_proj
-        k               .self_attn.k_proj
-        v               .self_attn.v_proj
-        attention_out   .self_attn.out_proj
-        attention_norm  .self_attn_layer_norm
-        ffn_norm        .final_layer_norm
-        ffn_in          .fc1
-        ffn_out         .fc2
         """,
     ),
     settings("""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from phasor.families.decoder import Decoder
-from phasor.families.gpt_like import gpt_like
+from phasor.families.gpt_like import NEOX_BLOCK, gpt_like
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -29,17 +29,14 @@ BLOOM = gpt_like(
     "BloomForCausalLM",
     tensor_names(
         "h.{layer}",
-        """
+        NEOX_BLOCK
+        + """
         embedding       word_embeddings
         embedding_norm  word_embeddings_layernorm
         final_norm      ln_f
         output          lm_head
         qkv             .self_attention.query_key_value
         attention_out   .self_attention.dense
-        attention_norm  .input_layernorm
-        ffn_norm        .post_attention_layernorm
-        ffn_in          .mlp.dense_h_to_4h
-        ffn_out         .mlp.dense_4h_to_h
         """,
     ),
     settings("""

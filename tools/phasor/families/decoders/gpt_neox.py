@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasor.families.decoder import Decoder
-from phasor.families.gpt_like import gpt_like
+from phasor.families.gpt_like import NEOX_BLOCK, gpt_like
 from phasor.families.hf_config import rope_table, rope_value
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
@@ -29,16 +29,13 @@ GPT_NEOX = gpt_like(
     "GPTNeoXForCausalLM",
     tensor_names(
         "layers.{layer}",
-        """
+        NEOX_BLOCK
+        + """
         embedding       embed_in
         final_norm      final_layer_norm
         output          embed_out
         qkv             .attention.query_key_value
         attention_out   .attention.dense
-        attention_norm  .input_layernorm
-        ffn_norm        .post_attention_layernorm
-        ffn_in          .mlp.dense_h_to_4h
-        ffn_out         .mlp.dense_4h_to_h
         """,
     ),
     settings("""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import gpt_like
 from phasor.families.llama_like import all_biases
-from phasor.families.names import tensor_names
+from phasor.families.names import FAIRSEQ_BLOCK, tensor_names
 from phasor.families.stack import NORMS
 from phasor.format import descriptor as D
 from phasor.values import settings
@@ -32,21 +32,14 @@ OPT = gpt_like(
     "OPTForCausalLM",
     tensor_names(
         "layers.{layer}",
-        """
+        FAIRSEQ_BLOCK
+        + """
         embedding       embed_tokens
         positions       embed_positions
         projection      project_in
         head            project_out
         final_norm      final_layer_norm
         output          lm_head
-        q               .self_attn.q_proj
-        k               .self_attn.k_proj
-        v               .self_attn.v_proj
-        attention_out   .self_attn.out_proj
-        attention_norm  .self_attn_layer_norm
-        ffn_norm        .final_layer_norm
-        ffn_in          .fc1
-        ffn_out         .fc2
         """,
     ),
     settings("""

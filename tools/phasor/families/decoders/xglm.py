@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasor.families.decoder import Decoder
 from phasor.families.gpt_like import gpt_like
 from phasor.families.model import single
-from phasor.families.names import tensor_names
+from phasor.families.names import FAIRSEQ_BLOCK, tensor_names
 from phasor.families.sinusoids import added, fairseq_base
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -33,18 +33,11 @@ XGLM = gpt_like(
     "XGLMForCausalLM",
     tensor_names(
         "layers.{layer}",
-        """
+        FAIRSEQ_BLOCK
+        + """
         embedding       embed_tokens
         final_norm      layer_norm
         output          lm_head
-        q               .self_attn.q_proj
-        k               .self_attn.k_proj
-        v               .self_attn.v_proj
-        attention_out   .self_attn.out_proj
-        attention_norm  .self_attn_layer_norm
-        ffn_norm        .final_layer_norm
-        ffn_in          .fc1
-        ffn_out         .fc2
         """,
     ),
     settings("""

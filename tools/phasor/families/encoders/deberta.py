@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from phasor.families.bert_like import BERT_WORDS, SPANS, choice
+from phasor.families.bert_like import BERT_WORDS, SIZES, SPANS, choice
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.families.heads import Head
@@ -171,23 +171,19 @@ _HEADS = {
     "ForTokenClassification": Head(D.CLASSES, last="classifier", scores=D.SOFTMAX, unused=_WORDS),
     "ForQuestionAnswering": SPANS._replace(unused=(*_WORDS, "pooler.*")),
 }
-_SIZES = settings("""
+_SIZES = settings(
+    """
     vocab_size               50265
-    hidden_size              768
-    num_hidden_layers        12
-    num_attention_heads      12
-    intermediate_size        3072
-    hidden_act               "gelu"
-    max_position_embeddings  512
     type_vocab_size          0
     layer_norm_eps           1e-7
-    pad_token_id             0
     relative_attention       false
     max_relative_positions   -1
     position_biased_input    true
     pooler_hidden_act        "gelu"
     legacy                   true
-""")
+""",
+    SIZES,
+)
 _HARMLESS = words("pooler_dropout cls_dropout padding_idx pooler_hidden_act")
 DEBERTA = Family(
     D.ENCODER,

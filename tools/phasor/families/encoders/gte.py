@@ -3,7 +3,7 @@ BERT with rotary positions."""
 
 from __future__ import annotations
 
-from phasor.families.bert_like import ROBERTA_WORDS, SIZES, bert_heads, roberta_heads
+from phasor.families.bert_like import ROBERTA_WORDS, SIZES, bert_heads, roberta_heads, rotary
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.families.names import tensor_names
@@ -43,13 +43,10 @@ _JINA_NAMES = tensor_names(
 )
 
 
-def _rotary(e: Encoder) -> None:
-    e.segments()
-    e.stack["position"] = 0
-    e.kind.update(e.rotation())
-    if "ffn_gate" in e.names:
-        e.gate_last = True
-        e.kind.update(gated=1, ffn_biases=D.BIAS_FFN_OUT)
+def _gte(e: Encoder) -> None:
+    rotary(e)
+    e.gate_last = True
+    e.kind.update(gated=1, ffn_biases=D.BIAS_FFN_OUT)
 
 
 GTE = Family(
@@ -68,7 +65,7 @@ GTE = Family(
         """,
         SIZES,
     ),
-    adapt=_rotary,
+    adapt=_gte,
     heads={
         **bert_heads("gte.pooler.dense"),
         "ForMaskedLM": ROBERTA_WORDS._replace(
@@ -97,6 +94,6 @@ JINA3 = Family(
         """,
         SIZES,
     ),
-    adapt=_rotary,
+    adapt=rotary,
     heads=roberta_heads("roberta.pooler.dense"),
 )

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasor.families.bert_like import (
-    BARE,
-    ROBERTA_CLASSES,
-    ROBERTA_WORDS,
-    SIZES,
-    SPANS,
-    TOKENS,
-    choice,
-)
+from phasor.families.bert_like import SIZES, roberta_heads
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.families.names import tensor_names
@@ -63,13 +55,6 @@ MPNET = Family(
     ),
     {**SIZES, "vocab_size": 30527, "pad_token_id": 1},
     adapt=_mpnet,
-    heads={
-        "Model": BARE,
-        "ForMaskedLM": ROBERTA_WORDS,
-        "ForSequenceClassification": ROBERTA_CLASSES,
-        "ForTokenClassification": TOKENS,
-        "ForQuestionAnswering": SPANS,
-        "ForMultipleChoice": choice("mpnet.pooler.dense"),
-    },
+    heads=roberta_heads("mpnet.pooler.dense"),
     wordpiece=True,
 )
