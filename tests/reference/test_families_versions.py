@@ -106,7 +106,7 @@ OF_BOTH += [
         "RobertaForMaskedLM, own output matrix",
         "RobertaForMaskedLM",
         {**encoders._ROBERTA, "tie_word_embeddings": False},
-    )
+    ),
 ]
 AGAIN = list({c.model: c for c in reversed(OF_BOTH) if c.name not in REFUSED}.values())[
     ::-1
@@ -344,6 +344,22 @@ OF_NEWER += [
         "JinaEmbeddingsV3ForSequenceClassification",
         "JinaEmbeddingsV3ForSequenceClassification",
         {**_BIDIRECTIONAL, "num_labels": 3, "type_vocab_size": 1},
+    ),
+    Case("NomicBertModel of transformers", "NomicBertModel", _BIDIRECTIONAL),
+    Case(
+        "NomicBertForMaskedLM, YaRN, wide heads",
+        "NomicBertForMaskedLM",
+        {**_BIDIRECTIONAL, "rope_parameters": _YARN, "head_dim": 10},
+    ),
+    Case(
+        "NomicBertForSequenceClassification",
+        "NomicBertForSequenceClassification",
+        {**_BIDIRECTIONAL, "num_labels": 3, "hidden_act": "gelu"},
+    ),
+    Case(
+        "NomicBertForTokenClassification, one type",
+        "NomicBertForTokenClassification",
+        {**_BIDIRECTIONAL, "type_vocab_size": 1, "hidden_size": 42},
     ),
     Case("EuroBertModel", "EuroBertModel", _EURO),
     Case("EuroBertForMaskedLM", "EuroBertForMaskedLM", {**_EURO, "rope_parameters": _YARN}),

@@ -15,6 +15,7 @@ from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
 from phasor.families import encoder_decoder, encoder_decoders, encoders, joined
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
+from phasor.families.family import Family
 from phasor.families.hf_config import Config
 from phasor.format import descriptor as D
 from phasor.sources.hugging_face import directory as hugging_face
@@ -48,7 +49,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "position_buckets": 6,
         "norm_rel_ebd": "layer_norm",
     },
-    "nomic_bert": {
+    "n_embd": {  # the family that is told by this field
         "vocab_size": ROWS,
         "n_embd": WIDTH,
         "n_head": HEADS,
@@ -171,6 +172,10 @@ def _alone(**more: Any) -> Directory:
     return Directory(values, shapes, frozenset(config.asked))
 
 
+def _has_class(family: Family, class_name: str) -> bool:
+    return any(class_name == start + end for start in family.classes for end in ("", *family.heads))
+
+
 @functools.cache
 def directory(kind: str, class_name: str, **more: Any) -> Directory:
     """Of a model type and a class of transformers; `more` goes into config.json."""
@@ -180,12 +185,13 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
         return _joined(**more)
     if any(kind in f.types for f in encoder_decoders.FAMILIES):
         return _translator(kind, class_name, **more)
-    family = next(f for f in hugging_face.FAMILIES if kind in f.types)
+    families = [f for f in hugging_face.FAMILIES if kind in f.types]
+    family = next((f for f in families if _has_class(f, class_name)), families[0])
     values: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for name, value in _SIZES.items():
         if (field := family.fields.get(name, name)) in family.defaults:
             values[field] = value
-    values |= {**_OWN.get(kind, {}), "transformers_version": "4.57.6", **more}
+    values |= {**_OWN.get(family.told_by or kind, {}), "transformers_version": "4.57.6", **more}
     shapes: dict[str, Shape] = {}
     if family.stack == D.DECODER:
         pass

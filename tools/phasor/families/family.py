@@ -72,4 +72,5 @@ class Family:
     custom_code: bool = False
     # Says itself which of its configurations are not supported (hf_config.refuse).
     judges: bool = False
+    told_by: str = ""  # a field that tells its configurations from others of this type and class
     half: bool = False  # only as a half of an EncoderDecoderModel

@@ -1,11 +1,12 @@
-"""Nomic-BERT (Nussbaum et al. 2024), whose code is published with its weights."""
+"""Nomic-BERT (Nussbaum et al. 2024): as its published code has it, and as transformers 5 has it."""
 
 from __future__ import annotations
 
-from phasor.families.bert_like import BARE, POOLER
+from phasor.families.bert_like import BARE, BERT_WORDS, POOLER, SIZES, bert_heads, rotary
 from phasor.families.encoder import Encoder, float32_frequencies
 from phasor.families.family import Family
 from phasor.families.heads import Head
+from phasor.families.model import single
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -45,12 +46,11 @@ def _nomic(e: Encoder) -> None:
         ffn_biases=biases,
         attention_biases=D.ATTENTION_BIASES * c.flag("qkv_proj_bias"),
     )
-    block = "encoder.layers.{layer}.mlp."
     if gated:
         kind["hidden"] = -(-kind["hidden"] // _NOMIC_MULTIPLE) * _NOMIC_MULTIPLE
-        e.names.update(ffn_in=block + "fc11.weight", ffn_gate=block + "fc12.weight")
+        e.names.update(_GATED)
     else:
-        e.names["ffn_in"] = block + "fc1.weight"
+        e.names["ffn_in"] = "encoder.layers.{layer}.mlp.fc1.weight"
     multiple = c.whole("pad_vocab_size_multiple")
     e.side["vocabulary"] = -(-e.side["vocabulary"] // multiple) * multiple
     e.segments()
@@ -82,24 +82,26 @@ def _nomic(e: Encoder) -> None:
         )
 
 
+_NAMES = tensor_names(
+    "encoder.layers.{layer}",
+    """
+    embedding       embeddings.word_embeddings
+    segments        embeddings.token_type_embeddings
+    embedding_norm  emb_ln
+    qkv             .attn.Wqkv
+    attention_out   .attn.out_proj
+    attention_norm  .norm1
+    ffn_out         .mlp.fc2
+    ffn_norm        .norm2
+    """,
+)
+_GATED = tensor_names("encoder.layers.{layer}", "ffn_in .mlp.fc11\nffn_gate .mlp.fc12")
 NOMIC = Family(
     D.ENCODER,
     ("nomic_bert",),
     ("NomicBert",),
     "bert.",
-    tensor_names(
-        "encoder.layers.{layer}",
-        """
-        embedding       embeddings.word_embeddings
-        segments        embeddings.token_type_embeddings
-        embedding_norm  emb_ln
-        qkv             .attn.Wqkv
-        attention_out   .attn.out_proj
-        attention_norm  .norm1
-        ffn_out         .mlp.fc2
-        ffn_norm        .norm2
-        """,
-    ),
+    _NAMES,
     settings("""
         type_vocab_size          2
         layer_norm_epsilon       1e-5
@@ -144,4 +146,38 @@ NOMIC = Family(
     activations=_NOMIC_ACTIVATIONS,
     wordpiece=True,
     custom_code=True,
+    told_by="n_embd",
+)
+
+
+def _newer(e: Encoder) -> None:
+    width = e.config.whole("head_dim", 1, 4096, default=e.kind["head_width"])
+    e.kind.update(head_width=width, scale=single(width**-0.5))
+    e.kind.update(gated=1, attention_biases=0, ffn_biases=0)
+    rotary(e)
+
+
+_HEADS = bert_heads("nomic_bert.pooler.dense")
+_CLASSES = words("Model ForSequenceClassification ForTokenClassification")
+NOMIC_5 = Family(
+    D.ENCODER,
+    ("nomic_bert",),
+    ("NomicBert",),
+    "nomic_bert.",
+    {**_NAMES, **_GATED},
+    settings(
+        """
+        vocab_size               30528
+        max_position_embeddings  2048
+        hidden_act               "silu"
+        rope_theta               1000.0
+        """,
+        SIZES,
+    ),
+    adapt=_newer,
+    heads={
+        **{name: _HEADS[name] for name in _CLASSES},
+        "ForMaskedLM": BERT_WORDS._replace(norm="cls.predictions.transform.layer_norm"),
+    },
+    wordpiece=True,
 )

@@ -355,6 +355,7 @@ def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family
     if not found:
         raise PhasorError(f"{where}: model_type: {_not_built(kind, FAMILIES)}")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    found = [family for family in found if family.told_by in ("", *values)] or found
     own = [f for f in found if name.startswith(f.classes) or (vector and f.stack == D.ENCODER)]
     return own[0] if own else found[-1]
 
