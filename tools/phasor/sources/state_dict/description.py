@@ -147,9 +147,7 @@ def _typed(where: str, key: str, value: Any, row: K.Key) -> Any:
     if isinstance(value, str) and row.values and value not in row.values:
         other = {"position": "attention_position", "attention_position": "position"}.get(key)
         hint = f'; did you mean {other} = "{value}"?' if other and value in CHOICES[other] else ""
-        raise PhasorError(
-            f"{where}{key}: {shown(value)}, expected {' or '.join(row.values)}{hint}"
-        )
+        raise PhasorError(f"{where}{key}: {shown(value)}, expected {' or '.join(row.values)}{hint}")
     return value
 
 
@@ -369,9 +367,7 @@ def _read_stacks(out: Description, shared: dict[str, Any], tables: dict[str, dic
         if out.stack == absent:
             for table in (name, side):
                 if tables[table]:
-                    raise PhasorError(
-                        f"{table}: a model of stack {out.model['stack']!r} has none"
-                    )
+                    raise PhasorError(f"{table}: a model of stack {out.model['stack']!r} has none")
             continue
         out.exceptions[name] = _exceptions(name, tables[name].pop("except", []))
         own = _keys(f"{name}.", tables[name], K.STACK)
