@@ -723,7 +723,7 @@ def test_a_vocabulary_size_that_is_not_the_embeddings(bert, capsys):
 
 
 def test_families_do_not_claim_the_same_names():
-    types = [t for family in encoders.FAMILIES for t in family.types]
+    types = [(t, family.told_by) for family in encoders.FAMILIES for t in family.types]
     assert len(types) == len(set(types))
     for family in encoders.FAMILIES:
         assert not set(family.harmless) & set(hf_config.NEUTRAL)
