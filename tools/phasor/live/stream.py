@@ -125,7 +125,7 @@ class Reader:
             if active is not None and self._behind(active) is not None:
                 norm, head = (outer if inner else None), active
                 at, pooling = self._pooled(p.bare(active.inner.x))
-        return Output(linear, pooling, head, norm, at, scale, cap)
+        return Output(linear, pooling, head, norm, stream=at, scale=scale, cap=cap)
 
     def _behind(self, active: Active) -> Node | None:
         """The stream that a head reads; None where the product is one of a sub-layer's."""
