@@ -409,6 +409,11 @@ CASES = {
             pictures(folder) or ["model"]
         ),
     ),
+    "a CLIP of sentence-transformers": Case(
+        "is a whole model: give its folder, ", "model",
+        lambda folder: clip(folder),
+        again("model/0_CLIPModel"),
+    ),
     "a preset with options that leave no tensor": Case(
         "; give --expect FILE.npz, what your model gives for some inputs",
         "m.pt",
@@ -476,6 +481,18 @@ CASES = {
         lambda folder: expected_arrays(folder) or ["m.pt --expect e.npz"],
     ),
 }
+
+
+def clip(folder: Path) -> None:
+    made = models.directory("clip_text_model", "CLIPTextModelWithProjection", projection_dim=8)
+    text = {n: v for n, v in made.config.items() if n not in ("architectures", "projection_dim")}
+    config = {"model_type": "clip", "architectures": ["CLIPModel"], "projection_dim": 8}
+    module = {"idx": 0, "name": "0", "path": "0_CLIPModel"}
+    put(folder, {
+        "model/modules.json": [{**module, "type": "sentence_transformers.models.CLIPModel"}],
+        "model/0_CLIPModel/config.json": {**config, "text_config": text, "vision_config": {}},
+    })
+    save_file(made.arrays(), folder / "model/0_CLIPModel/model.safetensors")
 
 
 def unseen(folder: Path) -> None:

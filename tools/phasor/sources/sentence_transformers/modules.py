@@ -46,6 +46,7 @@ _ENCODER_FILES = [
 # What the encoder gives, by transformer_task; a directory without it has vectors.
 _VECTORS, _CLASSES, _WORDS = words("feature-extraction sequence-classification fill-mask")
 _TASKS = {_VECTORS: "last_hidden_state", _CLASSES: "logits", _WORDS: "logits"}
+_WHOLE = "CLIPModel"  # the text part of whose folder gives the same vectors
 _SPARSE = ("MLMTransformer", "SpladePooling")
 
 
@@ -74,6 +75,8 @@ def read(path: Path) -> Modules:
         )
     if special:
         return special
+    if [kind for kind, _ in modules] == [_WHOLE]:
+        raise PhasorError(f"{where}: {_WHOLE} is a whole model: give its folder, {modules[0][1]}")
     for kind, folder in modules:
         if kind not in _ORDER:
             raise PhasorError(
