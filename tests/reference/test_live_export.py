@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Callable
 
 import numpy as np
 import pytest
@@ -196,7 +197,27 @@ def test_the_module_is_left_as_it_was(tmp_path):
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
+class Length(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.normalize(x, dim=-1)
+
+
+def with_norms(make: Callable[[], torch.nn.Module], names: str = "first second") -> Capped:
+    module = Capped()
+    for own in module.sets:
+        own.update({name: make() for name in names.split()})
+    return module
+
+
 REFUSED = {
+    "no weights": (lambda: with_norms(Length), IDS, {}, "a norm without weights is not read"),
+    "one norm": (
+        lambda: with_norms(torch.nn.Identity, "first"), IDS, {}, "expected one of q and one of k"
+    ),
+    "epsilon": (
+        lambda: with_norms(lambda: torch.nn.RMSNorm(6, 1e-3)), IDS, {},
+        "the norms of q and k have epsilon 0.001 and 0.001, those of the layer 1e-06",
+    ),
     "labels": (Sums, IDS, {}, r"labels=: missing: the module gives 3 classes"),
     "label count": (Sums, IDS, {"labels": ["a"]}, r"labels=: 1 names, the module gives 3 classes"),
     "start": (Tutorial, (IDS.T, IDS.T[:7], CAUSAL), {}, r"start=: missing"),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from phasor.errors import PhasorError
-from phasor.live.pieces import ADD, PRODUCT, SHAPE, SUB, Linear, Norm, Pieces
+from phasor.live.pieces import ADD, PRODUCT, SHAPE, SUB, Linear, Norm, Pieces, near
 from phasor.live.trace import Node, again
 
 _SCORED = ("softmax", "_softmax")
@@ -242,6 +242,12 @@ class Finder:
                     f"{norm.node.where}: a norm of {count} values on q or k, expected one of a head"
                     f" ({grid.shape[3]}) or of all heads ({linear.outputs}): {_BY_HAND}"
                 )
+        twice = again(self.trace, start, 2 * start.value, operand.node)
+        if not near(twice, 2 * operand.node.value):
+            raise PhasorError(
+                f"{out.where}: q, k or v is no multiple of its product: a vector that is added, an"
+                f" activation, or a norm without weights is not read there: {_BY_HAND}"
+            )
         for head in range(grid.shape[1]):
             matrix = self._jacobian(start, count, operand, head)
             if norm is not None and count != linear.outputs:
