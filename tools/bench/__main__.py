@@ -15,7 +15,8 @@ sentence-transformers; only when it is named), positions (what each position enc
 when it is named), conversion (Hugging Face directories to int8 beside CTranslate2's converter; only
 when it is named, with --checkpoints), tokenizer (lines to ids and back beside the `tokenizers`
 package and SentencePiece; only when it is named, with --corpus), python (Python's `stream` and
-`encode` beside the program; only when it is named), matrix (f32 products beside OpenBLAS and
+`encode` beside the program; only when it is named), server (phasor.serve beside llama-cpp-python's
+server, 1 and 16 clients; only when it is named), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
 beside its matrix products), start (to the first token), footprint (sizes, memory).
 
@@ -43,6 +44,7 @@ from bench import (
     page,
     positions,
     python,
+    server,
     sums,
     tokenizer,
     translator,
@@ -60,6 +62,7 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **conversion.ROWS,
     **tokenizer.ROWS,
     **python.ROWS,
+    **server.ROWS,
 }
 WHEN_NAMED = ("conversion", "inputs", "lengths", "positions", "python", "tokenizer", "translators")
 

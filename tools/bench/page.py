@@ -100,6 +100,11 @@ _TITLES = {
         "one thread; and the time of the import. What each figure means: "
         "`tools/bench/python.py`.",
     ),
+    "server": (
+        "Server",
+        "`python -m phasor.serve`, one thread, beside llama-cpp-python's server on the same Q4_1 "
+        "file: completions of 32 tokens. What each figure means: `tools/bench/server.py`.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "

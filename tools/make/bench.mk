@@ -8,7 +8,7 @@ BENCH_PART = $(if $(TYPES),--types $(TYPES)) $(if $(THREADS),--threads $(THREADS
 BENCH_SHORTER = $(if $(RUNS),--runs $(RUNS)) $(BENCH_PART)
 STATIC_CC := $(if $(HAS_MUSL),$(MUSL_GCC),$(CC))
 BENCH_PROGRAMS += $(if $(HAS_MUSL),$(OUT)/phasor-small $(OUT)/phasor-smaller)
-bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
+bench: .venv-bench/ready .venv-bench/llama $(if $(filter server,$(ROWS)),.venv-bench/server/ready shared) all $(BENCH_PROGRAMS)
 	PYTHONPATH=tools .venv-bench/bin/python -m bench $(ROWS) --build $(OUT) $(BENCH_SHORTER) $(if $(GGUF),--gguf $(GGUF)) $(if $(PAGE),--page $(PAGE))
 
 # What the programs weigh with everything in them: with musl where its tools are, else with the system's C library.
@@ -35,6 +35,9 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
+# llama-cpp-python's server and phasor.serve, for ROWS=server.
+.venv-bench/server/ready: tools/locks/requirements-bench-server.txt .venv-bench/ready
+	@$(VENV) --folder $(@D) .venv-bench $<
 .venv-bench/llama: tools/locks/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench/llama_cpp.sh .venv-bench
 	@touch $@
