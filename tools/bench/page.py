@@ -187,6 +187,13 @@ EXPLAINED: dict[tuple[str, str, str, str], str] = {
         "a plain `Generator` holds 41 MB beyond the file and its Python when it is loaded, 81 "
         "after `generate_batch` of 8 tokens"
     ),
+    **{
+        ("server", what, "llama-cpp-python", ""): (
+            "it answers one request after the other; phasor.serve computes those of all clients in "
+            "the same steps"
+        )
+        for what in ("requests", "an answer")
+    },
 }
 _LARGE = 4
 

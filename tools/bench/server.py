@@ -129,8 +129,8 @@ def row_server(args: Any, results: Results) -> None:
                     for n, (_, _, text) in enumerate(answers if key[0] == OURS else []):
                         if known.setdefault(PROMPTS[n % len(PROMPTS)], text) != text:
                             sys.exit("bench: server: an answer depends on who else asks")
+            at = f"{clients} client{'s' * (clients > 1)}"
             for (engine, threads), found in rates.items():
-                at = f"{clients} clients" if clients > 1 else "1 client"
                 where: dict[str, Any] = {"type": "q4m", "at": at, "threads": threads}
                 key = engine, threads
                 mean = statistics.mean(tokens[key])
@@ -139,7 +139,7 @@ def row_server(args: Any, results: Results) -> None:
                 results.facts[f"tokens of an answer, {engine}, {threads} threads"] = f"{mean:.1f}"
             for threads in args.threads:
                 pair = (statistics.median(rates[OURS, 1]), statistics.median(rates[PEER, threads]))
-                claim = f"{SMOLLM2}, {clients} clients, requests/s; the peer {at_threads(threads)}"
+                claim = f"{SMOLLM2}, {at}, requests/s; the peer {at_threads(threads)}"
                 results.aim(claim, PEER, *pair, 1.0)
             results.save()
 
