@@ -455,7 +455,7 @@ void StepRun::map(StepRow row, size_t at, size_t end) {
         put(here, c.bytes, origin);
         break;
     }
-    if (!wanted(to_.origins) || to_.size == begin) continue;
+    if (to_.size == begin) continue;
     for (size_t i = begin; (i += char_at(to_.text + i, to_.size - i).bytes) < to_.size;)
       to_.marks[i] |= kFurther;
   }
@@ -483,16 +483,28 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
   put(from_.text + at, end - at, 0, 0);  // makes room
   if (full_) return;
   const unsigned char first = to_.marks[begin] & kBegins;
+  // The package counts places: of characters, whatever comes first takes the first one's; further
+  // parts of one take that of what is before them.
+  bool of_start = begin != 0 && (to_.marks[begin - 1] & kOfStart) != 0;
+  bool first_waits = !of_start && (from_.marks[at] & kOfStart) != 0;
   work(256);
   for (size_t i = at; i < end;) {
     const Char c = size_at(i);
     uint32_t& to = places[r.order(c.code)];
     std::memcpy(to_.text + begin + to, from_.text + i, c.bytes);
-    // the package counts places: whatever comes first takes the first one's
-    std::memset(to_.marks + begin + to, to == 0 ? from_.marks[at] & kOfStart : 0, c.bytes);
+    std::memset(to_.marks + begin + to, from_.marks[i] & kFurther, c.bytes);
     if (wanted(to_.origins)) fill_origins(to_.origins + begin + to, change(i), c.bytes);
     to += c.bytes;
     i += c.bytes;
+  }
+  for (size_t i = begin; i < to_.size;) {
+    const size_t bytes = char_at(to_.text + i, to_.size - i).bytes;
+    if ((to_.marks[i] & kFurther) == 0) {
+      of_start = first_waits;
+      first_waits = false;
+    }
+    std::memset(to_.marks + i, of_start ? kOfStart : 0, bytes);
+    i += bytes;
   }
   to_.marks[begin] |= first;
 }

@@ -3,8 +3,11 @@ by a line that names a part of the composition."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizer_draws as draws
@@ -82,6 +85,52 @@ def test_scores_are_those_that_the_package_reads(tmp_path):
     theirs = json.loads(Tokenizer.from_file(str(path)).to_str())["model"]["vocab"]
     ours = read_table(path)["model"]["vocab"]
     assert ours == theirs and ours != json.loads(path.read_text())["model"]["vocab"]
+
+
+def _of_parts(path: Path, **parts: Any) -> Tokenizer:
+    spec = {"version": "1.0", "added_tokens": [], **parts}
+    path.write_text(json.dumps(spec))
+    return Tokenizer.from_file(str(path))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_where_marks_that_change_places_come_from(driver, tmp_path, form):
+    """Metaspace's first sign goes before each split that comes from the first character."""
+    first = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": False}
+    splits = [{"type": "FixedLength", "length": 1}, first]
+    vocab = {f"<0x{byte:02X}>": byte for byte in range(256)}
+    tokenizer = _of_parts(
+        tmp_path / "tokenizer.json",
+        normalizer={"type": form},
+        pre_tokenizer={"type": "Sequence", "pretokenizers": splits},
+        model={"type": "BPE", "byte_fallback": True, "vocab": vocab, "merges": []},
+    )
+    section = driver.section(build_hf_section(tmp_path / "tokenizer.json")[0])
+    marks = "\u1e9b\u0323\u0307\u0344\u0315\u0327a\u0227\u1ea1\u1ecd\u0328\u0345"
+    marks += "\u1fbe\uac01\u11a8"
+    rng = random.Random(4)
+    texts = ["".join(rng.choices(marks, k=rng.randint(1, 5))) for _ in range(1500)]
+    found = driver.encode(section, [text.encode() for text in texts])
+    assert found == [tokenizer.encode(text).ids for text in texts]
+
+
+def test_a_suffix_behind_a_prefix_that_is_all_of_a_token(driver, tmp_path):
+    steps = [
+        {"type": "WordPiece", "prefix": "##", "cleanup": False},
+        {"type": "BPEDecoder", "suffix": "_"},
+    ]
+    words = ["[UNK]", "a", "##_", "_", "b_", "##c", "c##", "##d_", "##", "x_y", "##e", "##f"]
+    vocab = {word: id_ for id_, word in enumerate(words)}
+    tokenizer = _of_parts(
+        tmp_path / "tokenizer.json",
+        decoder={"type": "Sequence", "decoders": steps},
+        model={"type": "WordLevel", "unk_token": "[UNK]", "vocab": vocab},
+    )
+    section = driver.section(build_hf_section(tmp_path / "tokenizer.json")[0])
+    ids = range(1, len(words))
+    sequences = [list(s) for n in (1, 2, 3) for s in itertools.product(ids, repeat=n)]
+    found = driver.decode(section, sequences)
+    assert found == [tokenizer.decode(s).encode() for s in sequences]
 
 
 def _plain() -> Tokenizer:

@@ -138,16 +138,17 @@ class _Rule(NamedTuple):
     def of(self, token: str, said: Said) -> tuple[Said, int]:
         """What the piece becomes by the rule, and its mark."""
         first, mark, due = token.encode(), 0, False
-        later = first
+        later, suffix = first, self.suffix.encode()
         if self.flags & JOINS:
-            skip = _skipped(first, said.later)
+            skip = _skipped(first, said.later + suffix * said.due)
             if skip is None:
                 return Said(b"", b"", nothing=True), 0
             joined, count = skip
             mark = JOINED * joined | count << 8
             later = b" " * (not joined) + first[count:]
-        suffix = self.suffix.encode()
         if suffix and first.endswith(suffix):
+            if not later.endswith(suffix):
+                return Said(b"", b"", nothing=True), 0
             first, later, due = first[: -len(suffix)], later[: -len(suffix)], True
         if self.flags & SPACES:
             sign = META.encode()

@@ -429,7 +429,7 @@ class Prefix(Step):
         return text if there or not text else self.text + text
 
     def grow(self, growth: Growth, splits: bool) -> None:
-        growth.plus(self.text, splits and not self.flags & FIRST_SPLIT)
+        growth.plus(self.text, splits)  # what a first character becomes may be many splits
 
     def row(self) -> bytes:
         return row(PREFIX, struct.pack("<I", self.flags) + _text(self.text.encode()))
