@@ -178,8 +178,8 @@ def test_the_commands_of_the_guide(tmp_path):
     assert "cmake -B build/cmake -S examples/cmake && cmake --build build/cmake" in cmake
     shutil.copy(ROOT / "examples/c/translate.c", tmp_path / "yours.c")
     for old, new in {
-        "make  ": "make -o build/flags ",
-        "make install": "make -o build/flags install",
+        "make  ": "make -o build/flags -o build/flags.cli ",
+        "make install": "make -o build/flags -o build/flags.cli install",
         "/opt/phasor": f"{tmp_path}/installed",
         "cc -std=c99 yours.c": f"cc -std=c99 {tmp_path}/yours.c -o {tmp_path}/yours",
         "build/translate": f"{tmp_path}/translate",
