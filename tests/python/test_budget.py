@@ -15,8 +15,10 @@ from test_encode import CLASSIFIER, HIDDEN, MASKED, SENTENCE
 
 import random_models as M
 from phasor import vectors
+from phasor.format import file as F
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.reference.forward import Reference
+from phasor.tokenizers.models.word_list import build_wordlist_section
 
 LANGUAGE = MODELS / "tiny-gptj-f32.phasor"
 TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"
@@ -186,6 +188,27 @@ def test_a_text_to_measure_with(tmp_path):
     text.write_text("\n\n")
     words = tmp_path / "words.phasor"
     bad(1, "quantize", words, out, "--bytes", 9999, "--text", text, says=["a line of at least one"])
+
+
+def test_outputs_that_are_no_numbers(tmp_path):
+    """Of finite weights, in the last product: there is nothing to compare with."""
+    words = ["<unk>", *(f"word{i}" for i in range(22))]
+    descriptor = M.lm()
+
+    def weights(slot):
+        values = M.random_weights(slot)
+        return np.sign(values) * 3e38 if slot.key >> 24 == 5 else values
+
+    descriptor["target"] |= {"vocabulary": len(words), "tokenizer": F.TARGET_TOKENIZER}
+    M.write_random(
+        tmp_path / "m.phasor",
+        descriptor,
+        extra={F.TARGET_TOKENIZER: build_wordlist_section(words, 0)},
+        weights=weights,
+    )
+    (tmp_path / "t").write_text("word1 word2 word3\n")
+    line = ["quantize", tmp_path / "m.phasor", tmp_path / "o", "--bytes", "1M"]
+    bad(1, *line, "--text", tmp_path / "t", says=["is not a number"])
 
 
 def test_what_does_not_work(tmp_path):

@@ -271,7 +271,6 @@ def test_how_many():
             "sbert_ce_default_activation_function: 'ReLU' is not supported",
         ),
         (ranks(1, "Softplus", "modules"), "activation_fn: 'Softplus' is not supported"),
-        (vector({"pooling_mode_max_tokens": True}), "pooling_mode_max_tokens is not supported"),
         (
             vector({"pooling_mode_weightedmean_tokens": True}),
             "weightedmean_tokens is not supported",

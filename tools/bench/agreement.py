@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
-from bench.common import command
+from phasor.errors import PhasorError
 
 PROMPTS = Path(__file__).with_name("prompts.txt")
 _SENTENCE = re.compile(r".*?(?:[.!?](?=\s|$)|\n|$)", re.S)
 # A stretch of up to 20 tokens, three times in a row.
 _LONGEST, _TIMES = 20, 3
+_JSON = ("--json", "--quiet")
 
 
 class Answer(NamedTuple):
@@ -23,31 +23,28 @@ class Answer(NamedTuple):
 
 
 def answers(
-    program: Path, model: Path, prompts: Sequence[str], tokens: int, threads: int
+    call: Callable[..., str],
+    program: Path,
+    model: Path,
+    prompts: Sequence[str],
+    tokens: int,
+    threads: int,
 ) -> list[Answer]:
     """The greedy answer to each prompt, each in a conversation of its own; a model without a chat
-    template continues the prompt. RuntimeError with the program's line when it fails."""
-    out, name = [], "chat"
-    for prompt in prompts:
-        done = _run(program, name, model, prompt, tokens, threads)
-        if done.returncode and name == "chat" and not out:
-            name = "run"
-            done = _run(program, name, model, prompt, tokens, threads)
-        if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or [f"{program}: failed"])[-1])
-        line = json.loads(done.stdout.splitlines()[0])
-        out.append(Answer(line["text"], tuple(line["ids"])))
-    return out
+    template continues the prompt. call: runs the program on a text (quality.call)."""
 
+    def ask(prompt: str, *words: str) -> Answer:
+        how = {"n": tokens, "threads": threads}
+        said = call(program, words[0], model, *words[1:], *_JSON, text=prompt + "\n", **how)
+        line = json.loads(said.splitlines()[0])
+        return Answer(line["text"], tuple(line["ids"]))
 
-def _run(
-    program: Path, name: str, model: Path, prompt: str, tokens: int, threads: int
-) -> subprocess.CompletedProcess[str]:
-    words = ["--greedy"] if name == "chat" else ["--lines", "--temperature", "0"]
-    line = command(program, name, model, "--json", "--quiet", *words, n=tokens, threads=threads)
-    return subprocess.run(
-        line, input=prompt + "\n", capture_output=True, text=True, encoding="utf-8"
-    )
+    words = ("chat", "--greedy")
+    try:
+        ask(prompts[0], *words)
+    except PhasorError:
+        words = ("run", "--lines", "--temperature", "0")
+    return [ask(prompt, *words) for prompt in prompts]
 
 
 def first_sentence(text: str) -> str:

@@ -160,10 +160,7 @@ def language_row(
     said: list[agreement.Answer] = []
     if args.prompts:
         prompts = read_text(args.prompts).splitlines()
-        try:
-            said = agreement.answers(args.phasor, path, prompts, _ANSWER, args.threads)
-        except RuntimeError as error:
-            raise QualityError(str(error)) from error
+        said = agreement.answers(call, args.phasor, path, prompts, _ANSWER, args.threads)
     return Row(name, path.stat().st_size, json.loads(scored)["perplexity"], logits, windows, said)
 
 

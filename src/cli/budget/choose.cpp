@@ -105,15 +105,13 @@ class Search {
     return tensor;
   }
 
-  // The matrices are what has a type in `other`, which is none of floats.
+  // `other` has its matrices, and nothing else, in another type than f32.
   void list_matrices(const Engine& other) {
     for (uint32_t i = 0; i < phasor_tensor_count(exact_.model); ++i) {
       const phasor_tensor tensor = tensor_at(exact_, i);
       types_.push_back(nullptr);
       if (strcmp(tensor.type, tensor_at(other, i).type) == 0) continue;
-      string name = format("%s %s", place_name(tensor.stack), tensor.name);
-      if (tensor.set != 0xFFFF) name += format(" of set %u", tensor.set);
-      matrices_.push_back({i, name, tensor.offset, tensor.bytes, {}, {}, 0});
+      matrices_.push_back({i, tensor_label(tensor), tensor.offset, tensor.bytes, {}, {}, 0});
     }
   }
 

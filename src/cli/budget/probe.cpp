@@ -13,13 +13,6 @@ constexpr uint32_t kOneLine = 512;                 // most ids of a line
 constexpr uint32_t kAnswer = 16;                   // most tokens of a line's target
 constexpr size_t kMostText = size_t{1} << 20;      // bytes that are read of a text
 
-double log_sum(const float* row, size_t width, double* largest) {
-  double sum = 0;
-  *largest = *std::max_element(row, row + width);
-  for (size_t i = 0; i < width; ++i) sum += exponential(row[i] - *largest);
-  return logarithm(sum);
-}
-
 uint32_t longest(const vector<Sample>& samples, TokenIds Sample::* side) {
   size_t most = 1;
   for (const Sample& one : samples) most = max(most, (one.*side).size());
@@ -189,7 +182,10 @@ bool Probe::keep(Engine* e) {
   const phasor_output output = output_of(e->model);
   logits_ = output.output == PHASOR_OUTPUT_LOGITS;
   width_ = output.output == PHASOR_OUTPUT_HIDDEN ? e->source.width : output.width;
-  return run(e, [this](const float* row) {
+  bool finite = true;
+  const bool done = run(e, [&](const float* row) {
+    finite = finite && all_finite(row, width_);
+    if (!finite) return;
     double length = 0;
     if (logits_) {
       double largest = 0;
@@ -205,6 +201,8 @@ bool Probe::keep(Engine* e) {
     }
     lengths_.push_back(length);
   });
+  if (!done || finite) return done;
+  return data_error("%s: a value of the exact weights' output is not a number", e->path), false;
 }
 
 bool Probe::measure(Engine* e, double* divergence) {

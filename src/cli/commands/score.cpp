@@ -31,10 +31,9 @@ struct ScoreOptions : CommandLine, OpenOptions, MemoryOptions, TextOptions {
 };
 
 double log_probability(const float* logits, uint32_t vocabulary, uint32_t id) {
-  const double largest = *std::max_element(logits, logits + vocabulary);
-  double sum = 0;
-  for (uint32_t i = 0; i < vocabulary; ++i) sum += exponential(logits[i] - largest);
-  return logits[id] - largest - logarithm(sum);
+  double largest = 0;
+  const double sum = log_sum(logits, vocabulary, &largest);
+  return logits[id] - largest - sum;
 }
 
 struct Scored {

@@ -2,6 +2,7 @@
 // library's: a score is then the same text on every machine, and the program needs no library of
 // mathematics.
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -61,6 +62,16 @@ inline double logarithm(double x) {
   for (int i = 25; i >= 3; i -= 2) sum = (sum + 1.0 / i) * z;
   const double k = 32 * static_cast<double>(n);
   return k * kStepHigh + (2 * s + (2 * s * sum + k * kStepLow));
+}
+
+// ln Σ e^(x − *largest) over a row of `count` values, at least one; *largest receives the largest.
+inline double log_sum(const float* row, size_t count, double* largest) {
+  double most = row[0], sum = 0;
+  for (size_t i = 1; i < count; ++i)
+    if (row[i] > most) most = row[i];
+  for (size_t i = 0; i < count; ++i) sum += exponential(row[i] - most);
+  *largest = most;
+  return logarithm(sum);
 }
 
 }  // namespace cli

@@ -109,15 +109,18 @@ string worded(const char* text, const phasor_model* model) {
   tensor.struct_size = sizeof tensor;
   if (index > UINT32_MAX || phasor_tensor_get(model, uint32_t(index), &tensor) != PHASOR_OK)
     return out;
-  // 0xFFFF: of the whole stack
-  const string set = tensor.set == 0xFFFF ? "" : format(" of set %u", tensor.set);
-  return out.insert(size_t(end - out.c_str()),
-                    format(", %s %s", place_name(tensor.stack), tensor.name) + set + ",");
+  return out.insert(size_t(end - out.c_str()), ", " + tensor_label(tensor) + ",");
 }
 
 const char* place_name(uint32_t stack) {
   constexpr const char* kNames[] = {"table", "source", "encoder", "target", "decoder", "output"};
   return stack < 6 ? kNames[stack] : "?";
+}
+
+string tensor_label(const phasor_tensor& tensor) {
+  // 0xFFFF: of the whole stack
+  const string set = tensor.set == 0xFFFF ? "" : format(" of set %u", tensor.set);
+  return format("%s %s", place_name(tensor.stack), tensor.name) + set;
 }
 
 }  // namespace cli

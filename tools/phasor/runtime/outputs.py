@@ -53,7 +53,7 @@ class Output:
         self._to = ctypes.byref(self.token)
         self._top = ctypes.byref(ctypes.c_float())
         self._text, self._held = IdsToText(weights, c.TARGET), ""
-        if not crossing:  # the text goes on from the prompt
+        if not crossing:  # the text continues the prompt
             for token in first.tolist():
                 self._text.add(token)
 
