@@ -34,6 +34,8 @@
   X("alibi", kHasAlibi)                           \
   /* the additive score */                        \
   X("additive", kHasAdditive)                     \
+  /* short convolutions in place of attention */ \
+  X("convolution", kHasConvolution)               \
   /* hidden states, pooled vectors, classes */    \
   X("outputs", kHasOutputs)                       \
   /* draws and penalties */                       \

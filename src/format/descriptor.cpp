@@ -141,6 +141,16 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
     return bad(".parallel: goes with norm_place before, without cross-attention");
   if (k.parallel == kSharedInput && k.input_scales != 0)
     return bad(".input_scales: the sub-layers of this parallel block read one input");
+  if (k.mixer == kMixerConvolution && (k.window == 0 || k.window > kMostTaps))
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".window: ", k.window,
+                ", expected the taps of the short convolution, 1 to ", kMostTaps);
+  if (k.mixer == kMixerConvolution &&
+      (k.position != kRotaryNone || k.score != kScoreDot || k.qk_norm != kNormNone || k.cap != 0))
+    return bad(".mixer: a short convolution has no positions, scores, or norms of q and k");
+  if (k.mixer == kMixerConvolution && k.kv_heads != k.heads)
+    return bad(".kv_heads: a short convolution has as many as heads");
+  if (k.mixer != kMixerConvolution && k.convolution_bias != 0)
+    return bad(".convolution_bias: nothing is a short convolution here");
   if (k.attention_norm == 0 && !before)
     return bad(".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
@@ -204,6 +214,9 @@ phasor_status check_layers(const File& file, const Descriptor& d, const KindDesc
     if (half == kDecoder && k.causal != 0)
       return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
                   ".causal: a decoder's layers are so by themselves");
+    if (half == kEncoder && k.mixer == kMixerConvolution)
+      return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
+                  ".mixer: short convolution is a decoder's");
     if (half == kEncoder && k.window != 0 && k.window % 2 == 0 && k.causal == 0)
       return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind, ".window: ", k.window,
                   ", expected an odd number: an encoder's window has as many keys on both sides");

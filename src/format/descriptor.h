@@ -72,6 +72,11 @@ inline bool sinusoidal(const StackDescriptor& s) {
   return s.position == kPositionInterleaved || s.position == kPositionHalves;
 }
 
+inline bool convolves(const KindDescriptor& k) {
+  return kHasConvolution && k.mixer == kMixerConvolution;
+}
+constexpr uint32_t kMostTaps = 64;  // of a short convolution: its window
+
 // Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is
 // at entry d + reach.
 inline uint32_t reach(const KindDescriptor& k) {

@@ -12,6 +12,7 @@ constexpr uint32_t kMaxLayers = 1024;
 constexpr uint32_t kMaxKinds = 256;
 constexpr uint32_t kMaxIds = 16;
 
+enum Mixer : uint32_t { kMixerAttention = 0, kMixerConvolution = 1 };
 enum Position : uint32_t {
   kPositionNone = 0,
   kPositionLearned = 1,
@@ -68,6 +69,7 @@ constexpr const char* kScopeNames[] = {
 // Bits.
 enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8 };
 enum FfnBias : uint32_t { kBiasIn = 1, kBiasFfnOut = 2 };
+enum InnerNorm : uint32_t { kNormOfOut = 1, kNormOfDown = 2 };
 enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
 
 struct SideDescriptor {
@@ -151,6 +153,9 @@ struct KindDescriptor {
   uint32_t causal = 0;
   uint32_t qk_norm_place = 0;
   uint32_t separate_v = 0;
+  uint32_t mixer = 0;
+  uint32_t convolution_bias = 0;
+  uint32_t inner_norms = 0;
 };
 inline void resolve(KindDescriptor* d) {
   if (d->kv_heads == 0) d->kv_heads = d->heads;

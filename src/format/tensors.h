@@ -50,8 +50,10 @@ struct alignas(8) Input {
 struct LayerTensors {
   NormTensors attention_before;
   Linear qkv, attention_out;
+  NormTensors attention_inner, ffn_inner;  // of what attention_out and ffn_out read
   Linear v;                     // where qkv has no rows of v (separate_v)
   Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
+  Tensor taps, taps_bias;       // (window, q) of a short convolution, the oldest first; (q)
   Tensor relative_keys;         // (w, entries)
   Tensor relative_values;       // (entries, w)
   Tensor relative_queries;      // (heads·w, entries)

@@ -95,6 +95,10 @@ struct Elementwise {
   static void mul(float* y, const float* x, size_t n) {
     each<V>(y, n, [=](V v, size_t i, size_t m) PHASOR_LAMBDA { return v * V::load(x + i, m); });
   }
+  static void mul_add(float* y, const float* x, const float* w, size_t n) {
+    each<V>(y, n, [=](V v, size_t i, size_t m)
+                      PHASOR_LAMBDA { return fma(V::load(x + i, m), V::load(w + i, m), v); });
+  }
   static void scale(float* y, const float* x, size_t n, float s) {
     size_t i = 0;
     for (; i + kLanes <= n; i += kLanes) (V::load(x + i) * V::set(s)).store(y + i);

@@ -163,6 +163,7 @@ struct Kernels {
   void (*add)(float* y, const float* x, size_t n);             // y += x
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s
   void (*mul)(float* y, const float* x, size_t n);             // y *= x
+  void (*mul_add)(float* y, const float* x, const float* w, size_t n);  // y = fma(x, w, y)
   void (*clip)(float* y, size_t n, float limit);               // to ±limit; NaN stays
   // y (n) = f(y) by the activation's code; the formulas are in functions.hpp (1.12). xIELU: NULL.
   void (*activation[kActivationCodes])(float* y, size_t n);

@@ -488,6 +488,9 @@ struct Scalar {
   static void mul(float* y, const float* x, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] = y[i] * x[i];
   }
+  static void mul_add(float* y, const float* x, const float* w, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = fma1(x[i], w[i], y[i]);
+  }
   static void clip(float* y, size_t n, float limit) {
     for (size_t i = 0; i < n; ++i) y[i] = clip_of(v1{y[i]}, v1{limit}).x;
   }

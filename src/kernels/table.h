@@ -50,6 +50,7 @@ constexpr Kernels kernel_table(const char* name) {
   k.add = Level::add;
   k.scale = Level::scale;
   k.mul = Level::mul;
+  k.mul_add = kHasConvolution ? Level::mul_add : nullptr;
   k.clip = Level::clip;
 #define PHASOR_SET(code, built) k.activation[code] = built ? kernel_of<Level, code>() : nullptr;
   PHASOR_ACTIVATIONS(PHASOR_SET)

@@ -117,7 +117,7 @@ phasor_status place_layers(Model* m, const File& file, Half half, phasor_error* 
       if (k.window > m->window) m->window = k.window;
     }
     l->cache_offset = *size;
-    add_heads(size, k.kv_heads, k.head_width);
+    add_layer(size, k);
     l->cross_offset = m->cross;
     if (k.cross != 0) add_heads(&m->cross, k.cross_kv_heads, k.cross_head_width);
   }

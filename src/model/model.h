@@ -23,9 +23,9 @@ struct alignas(8) Ref {
 };
 
 // What a page of 16 positions holds of keys and values: the values, and in q8 the scales of their
-// groups.
+// groups; and of the rows of short convolutions, which are f32 in every cache.
 struct CacheSize {
-  uint64_t values, scales;
+  uint64_t values, scales, floats;
 };
 
 // A layer: its tensors, and where its keys and values lie.
@@ -138,6 +138,13 @@ inline uint64_t page_floats(uint32_t head_width) {
 inline void add_heads(CacheSize* size, uint32_t kv_heads, uint32_t head_width) {
   size->values += kv_heads * page_floats(head_width);
   if (kHasCacheQ8) size->scales += kv_heads * (2 * kLanes * groups_of(head_width));
+}
+// What a decoder's layer keeps of its positions: keys and values, or the convolution's rows.
+inline void add_layer(CacheSize* size, const KindDescriptor& k) {
+  if (convolves(k))
+    size->floats += uint64_t{kLanes} * q_width(k);
+  else
+    add_heads(size, k.kv_heads, k.head_width);
 }
 
 }  // namespace phasor

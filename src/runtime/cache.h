@@ -20,10 +20,10 @@ struct CacheFormat {
                 uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld);
 
   uint64_t bytes(const CacheSize& size) const {
-    return size.values * value_bytes + size.scales * scale_bytes;
+    return size.values * value_bytes + size.scales * scale_bytes + size.floats * sizeof(float);
   }
   uint64_t rows_bytes(uint32_t rows) const {
-    return bytes({rows * kLanes, groups_of(rows) * kLanes});
+    return bytes({rows * kLanes, groups_of(rows) * kLanes, 0});
   }
   uint64_t head_bytes(uint32_t width) const { return rows_bytes(width) + rows_bytes(lanes(width)); }
 };

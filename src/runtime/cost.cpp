@@ -28,6 +28,7 @@ uint64_t seen_of(const KindDescriptor& k, uint64_t keys) {
 // Multiply-adds of self-attention for one query that `keys` keys are there for: q·k and p·v, and
 // what positions add to them.
 uint64_t attention_macs(const KindDescriptor& k, uint64_t keys) {
+  if (convolves(k)) return q_width(k) * seen_of(k, keys);
   const uint64_t seen = seen_of(k, keys), entries = 2 * uint64_t(k.max_distance) + 1;
   uint64_t each = 2 * seen;
   // q·a; (q∘k)·a has one product more a pair
@@ -54,7 +55,7 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
     const uint64_t keys = uint64_t(position) + 1;
     step.add(l);
     step_attention += attention_macs(k, keys);
-    cache += uint64_t(2) * kv_width(k) * seen_of(k, keys) * 4;
+    cache += uint64_t(convolves(k) ? 1 : 2) * kv_width(k) * seen_of(k, keys) * 4;
     if (k.cross == 0) continue;
     cross.add(l.cross_kv);
     step_attention += uint64_t(2) * cross_q_width(k) * source;

@@ -4,6 +4,7 @@
 // give rows of `normed`, and have q, k, v or the feed-forward's inner rows in `wide`.
 #include "forward.h"
 
+#include "convolution.h"
 #include "embed.h"
 #include "observe.h"
 #include "output.h"
@@ -29,6 +30,7 @@ void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, const
       activate(h, k.hidden);
     if (k.gated != 0) c.kernels.mul(h, inner.right(lanes(k.hidden)).row(r, k.hidden), k.hidden);
   });
+  norm_inside(c, inner, k.hidden, l.ffn_inner, k);
   linear(c, c.normed(), {inner, k.hidden}, l.ffn_out);
   residual(c, k, l.ffn_after);
 }
@@ -44,17 +46,22 @@ void add_attention(const Chunk& c, const Heads& heads, const Linear& out, const 
   residual(c, k, after);
 }
 
-// Self-attention (section 3.2) of the queries in `wide`, and what follows it in a block: the
-// feed-forward. In a parallel block that has the same x: it is added first, while `in`, which
-// attention has read, is there.
+// Self-attention (section 3.2) of the queries in `wide`, or the convolution in its place, and what
+// follows it in a block: the feed-forward. In a parallel block that has the same x: it is added
+// first, while `in`, which attention has read, is there.
 void self_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, const Heads& heads,
                     const LinearInput& in) {
-  attend(c, heads);
-  show_attention(c, PHASOR_SEE_SELF_ATTENTION, heads);
+  if (convolves(k)) {
+    convolve(c, heads, l);
+  } else {
+    attend(c, heads);
+    show_attention(c, PHASOR_SEE_SELF_ATTENTION, heads);
+  }
   if (k.parallel == kSharedInput)
     feed_forward(c, l, k, in);
   else if (k.parallel == kTwoNorms)
     feed_forward(c, l, k);
+  norm_inside(c, c.attention(), q_width(k), l.attention_inner, k);
   add_attention(c, heads, l.attention_out, k, l.attention_after);
 }
 
@@ -118,9 +125,11 @@ void decoder_block(const Chunk& c, uint32_t layer) {
   LinearInput in = sublayer_input(c, k, l.attention_before, l.qkv_scale);
   project(c, q, &in, l, 0);
   clip(c, q, lanes(q_width(k)) + 2 * lanes(kv_width(k)), k.qkv_clip);
-  place_heads(c, q, k.heads, l.q_norm, l, k);
-  place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
-  store_keys(c, heads, keys);
+  if (!convolves(k)) {
+    place_heads(c, q, k.heads, l.q_norm, l, k);
+    place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
+    store_keys(c, heads, keys);
+  }
   self_attention(c, l, k, heads, in);
   if (k.cross != 0) cross_attention(c, l, k, cross_heads(c.session, layer));
   if (k.parallel == kSerial) feed_forward(c, l, k);

@@ -61,11 +61,17 @@ void clear_slots(const Session& s, unsigned char* page, bool ring, uint32_t firs
     const Layer& layer = m.layer(kDecoder, l);
     const KindDescriptor& k = m.kind(layer);
     if (m.ringed(layer) != ring) continue;
+    unsigned char* const rows = page + format.bytes(layer.cache_offset);
     const uint32_t width = kv_width(k);
+    if (convolves(k)) {
+      const size_t row = width * sizeof(float);
+      memset(rows + first * row, 0, (end - first) * row);
+      continue;
+    }
     float* zeros = s.span<float>(kPartWide, 0, width).at(0, width);  // not in use
     memset(zeros, 0, width * sizeof(float));
-    format.store(*m.kernels.pointer, page + format.bytes(layer.cache_offset), k.kv_heads,
-                 k.head_width, first, end - first, zeros, zeros, 0);
+    format.store(*m.kernels.pointer, rows, k.kv_heads, k.head_width, first, end - first, zeros,
+                 zeros, 0);
   }
 }
 

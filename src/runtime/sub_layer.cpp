@@ -39,6 +39,11 @@ void norm_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const Norm
   }
 }
 
+void norm_inside(const Chunk& c, const Rows<float>& x, uint32_t width, const NormTensors& n,
+                 const KindDescriptor& k) noexcept {
+  if (n.weight) norm_rows(c, x, x, width, n, k.norm, k.norm_eps);
+}
+
 LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before,
                            const Tensor& scale) noexcept {
   const uint32_t width = c.width();

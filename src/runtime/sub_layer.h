@@ -19,6 +19,10 @@ void final_norm(const Chunk& c) noexcept;
 void norm_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const NormTensors& n,
                 const KindDescriptor& k) noexcept;
 
+// A norm inside a sub-layer, of what its last product reads; x as it is where there is none.
+void norm_inside(const Chunk& c, const Rows<float>& x, uint32_t width, const NormTensors& n,
+                 const KindDescriptor& k) noexcept;
+
 // What a sub-layer reads: norm(x), or x itself where the norm comes after; times the scales of its
 // channels.
 LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before,

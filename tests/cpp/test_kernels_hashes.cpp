@@ -216,6 +216,7 @@ void hash_level(const Kernels& k, bool print) {
   each("add", 1.0f, [&](float* v) { k.add(v, g, m); });
   each("scale", 1.0f, [&](float* v) { k.scale(v, g, m, 0.7f); });
   each("mul", 1.0f, [&](float* v) { k.mul(v, g, m); });
+  each("mul_add", 1.0f, [&](float* v) { k.mul_add(v, g, u, m); });
   const float numbers[] = {0.7f, 0.9f, 0.5f, -1e-6f};
   each("xielu", 5.0f, [&](float* v) { k.xielu(v, m, numbers); });
   each("clip", 1.0f, [&](float* v) { k.clip(v, m, 0.3f); });

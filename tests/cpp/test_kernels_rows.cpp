@@ -108,6 +108,7 @@ TEST_CASE("element-wise kernels: every level as the scalar one, any length and a
       const size_t offset = n % 4;
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.add(y, z, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.mul(y, z, n); });
+      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.mul_add(y, z, x, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.scale(y, z, n, 0.3f); });
       for (const NamedActivation& f : activations())
         all_levels_agree(x, n, offset,
@@ -121,7 +122,7 @@ TEST_CASE("element-wise kernels: every level as the scalar one, any length and a
     }
 }
 
-TEST_CASE("add, mul, scale and relu do what they say; relu keeps NaN and clears −0") {
+TEST_CASE("add, mul, mul_add, scale and relu do what they say; relu keeps NaN and clears −0") {
   for (const Kernels* k : levels()) {
     Array<float> x(20), y(20);
     for (size_t i = 0; i < 20; ++i) {
@@ -132,6 +133,9 @@ TEST_CASE("add, mul, scale and relu do what they say; relu keeps NaN and clears 
     for (size_t i = 0; i < 20; ++i) CHECK(y[i] == x[i] + 2.0f);
     k->mul(y, x, 20);
     for (size_t i = 0; i < 20; ++i) CHECK(y[i] == (x[i] + 2.0f) * x[i]);
+    k->mul_add(y, x, x, 20);
+    for (size_t i = 0; i < 20; ++i)
+      CHECK(y[i] == std::fma(x[i], x[i], (x[i] + 2.0f) * x[i]));
     k->scale(y, x, 20, -3.0f);
     for (size_t i = 0; i < 20; ++i) CHECK(y[i] == x[i] * -3.0f);
     y[0] = -0.0f;

@@ -98,7 +98,9 @@ PageBytes pages_of(const Model& m, uint32_t type) {
   PageBytes p;
   for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
     const KindDescriptor& k = m.kind(m.layer(kDecoder, i));
-    (k.window != 0 ? p.ring : p.cache) += k.kv_heads * head_bytes(type, k.head_width);
+    (k.window != 0 ? p.ring : p.cache) += k.mixer == kMixerConvolution
+                                              ? uint64_t{16} * k.heads * k.head_width * 4
+                                              : k.kv_heads * head_bytes(type, k.head_width);
     if (k.cross != 0) p.cross += k.cross_kv_heads * head_bytes(type, k.cross_head_width);
     p.window = std::max<uint64_t>(p.window, k.window);
   }
@@ -322,7 +324,7 @@ struct Changed : Opened {
     m.cache = m.ring = m.cross = {};
     for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
       const KindDescriptor& k = m.kind(m.layer(kDecoder, i));
-      add_heads(k.window != 0 ? &m.ring : &m.cache, k.kv_heads, k.head_width);
+      add_layer(k.window != 0 ? &m.ring : &m.cache, k);
       if (k.cross != 0) add_heads(&m.cross, k.cross_kv_heads, k.cross_head_width);
     }
   }

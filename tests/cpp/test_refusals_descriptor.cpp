@@ -202,6 +202,31 @@ TEST_CASE("refusals: parallel sub-layers go with a norm before, and nothing else
   });
 }
 
+TEST_CASE("refusals: a short convolution") {
+  const char* const scored =
+      "kind0.mixer: a short convolution has no positions, scores, or norms of q and k";
+  try_all({
+      {kLm, "kind0.mixer=1 kind0.window=1", ""},
+      {kLm, "kind0.mixer=1 kind0.window=64", ""},
+      {kLm, "kind0.mixer=2 kind0.window=3", "kind0.mixer: 2, expected 0 to 1"},
+      {kLm, "kind0.mixer=1",
+       "kind0.window: 0, expected the taps of the short convolution, 1 to 64"},
+      {kLm, "kind0.mixer=1 kind0.window=65",
+       "kind0.window: 65, expected the taps of the short convolution, 1 to 64"},
+      {kLm, "kind0.mixer=1 kind0.window=16777216",
+       "kind0.window: 16777216, expected the taps of the short convolution, 1 to 64"},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.cap=1", scored},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.qk_norm=1", scored},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.score=1", scored},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.position=7", scored},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.kv_heads=1",
+       "kind0.kv_heads: a short convolution has as many as heads"},
+      {kLm, "kind0.convolution_bias=1",
+       "kind0.convolution_bias: nothing is a short convolution here"},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.convolution_bias=1", ""},
+  });
+}
+
 TEST_CASE("refusals: layers, and sections that the file does not have") {
   const char* const order =
       "decoder.layers: sets of weights must be numbered in order of first use";
@@ -231,6 +256,10 @@ TEST_CASE("refusals: layers, and sections that the file does not have") {
           {kBert, "kind0.window=4 kind0.causal=1", ""},
           {kLm, "kind0.causal=1", "kind0.causal: a decoder's layers are so by themselves"},
           {kLm, "kind0.window=4", ""},
+          {kBert, "kind0.mixer=1 kind0.window=3",
+           "kind0.mixer: short convolution is a decoder's"},
+          {kLm, "kind0.mixer=1 kind0.window=3",
+           "decoder set 0: no tensor \"taps of the convolution\", the descriptor asks for it"},
           {kLm, "kind0.cross_score=1", ""},  // no cross-attention, no tensor of one
           {kLm, "kind0.cross=1",
            "decoder.layers: layer 0 has a cross-attention without an encoder"},

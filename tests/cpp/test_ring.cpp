@@ -25,6 +25,7 @@ std::vector<Windowed> windowed() {
     const Engine probe(file, nullptr);
     const uint32_t window = name.find("tiny-olmo2") == 0          ? 7
                             : name.find("tiny-three-way-lm") == 0 ? 6
+                            : name.find("tiny-lfm2") == 0         ? 5
                                                                   : 0;
     CHECK((part_bytes(probe.model, probe.limits, kPart) != 0) == (window != 0));
     if (window != 0) found.push_back({name, window});

@@ -61,6 +61,8 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
         return uniform(seed, (rows,)) * np.float32(1.5)
     if slot.role in (R.QKV_SCALE, R.FFN_SCALE) and slot.stack in (R.ENCODER, R.DECODER):
         return np.exp2(np.rint(2 * uniform(seed, (rows,))))  # powers of two
+    if slot.role == R.TAPS and slot.stack == R.DECODER:
+        return uniform(seed, (rows, slot.cols))
     if slot.layout == L.VECTOR:
         values = uniform(seed, (rows,)) * np.float32(0.1)
         is_norm = (
@@ -72,6 +74,8 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
                 R.CROSS_AFTER,
                 R.FFN_BEFORE,
                 R.FFN_AFTER,
+                R.ATTENTION_INNER,
+                R.FFN_INNER,
                 R.FINAL_NORM,
                 R.Q_NORM,
                 R.K_NORM,
@@ -301,6 +305,56 @@ def olmo2() -> dict:
             "embedding_scale": 1.0,
         },
         "output": {"output": D.LOGITS, "tied": D.TIED_TARGET, "scale": 0.25, "cap": 3.0},
+    }
+
+
+def lfm2() -> dict:
+    """LFM2: short convolutions of five taps and of two, the first with biases, around attention
+    with norms of q and k."""
+    block = {
+        **kind(4, 10, 33, D.BEFORE, False, kv_heads=2),
+        "norm": D.RMS_NORM,
+        "activation": D.SILU,
+        "gated": 1,
+    }
+    short = {**block, "mixer": D.CONVOLUTION, "heads": 1, "kv_heads": 1, "head_width": 37}
+    biased = {"window": 5, "convolution_bias": 1, "attention_biases": D.ATTENTION_BIASES}
+    rotary = {"position": D.ROTARY_HALVES, "rotary_width": 10, "qk_norm": D.RMS_NORM}
+    return {
+        "model": {"stack": D.DECODER},
+        "target": side(53),
+        "kinds": [{**short, **biased}, {**block, **rotary}, {**short, "window": 2}],
+        "decoder": {
+            **stack(37, [0, 0, 1, 1, 2, 2, 0, 3], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-6),
+            "embedding_scale": 1.0,
+        },
+        "output": {"output": D.LOGITS, "tied": D.TIED_TARGET},
+    }
+
+
+def bitnet() -> dict:
+    """BitNet: norms before the last matrix of each sub-layer; here one block has the first alone,
+    and the second is a layer norm with a bias."""
+    block = {
+        **kind(3, 12, 43, D.BEFORE, False, kv_heads=1),
+        "norm": D.RMS_NORM,
+        "activation": D.RELU2,
+        "gated": 1,
+        "position": D.ROTARY_HALVES,
+        "rotary_width": 12,
+        "inner_norms": D.NORM_OF_OUT | D.NORM_OF_DOWN,
+    }
+    other = {**block, "norm": D.LAYER_NORM, "gated": 0, "inner_norms": D.NORM_OF_DOWN}
+    first = {**block, "parallel": D.SHARED_INPUT, "inner_norms": D.NORM_OF_OUT}
+    return {
+        "model": {"stack": D.DECODER},
+        "target": side(51),
+        "kinds": [block, other, first],
+        "decoder": {
+            **stack(35, [0, 0, 1, 1, 2, 2], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-6),
+            "embedding_scale": 1.0,
+        },
+        "output": {"output": D.LOGITS},
     }
 
 
@@ -629,6 +683,8 @@ MODELS: dict[
     "tiny-neox": (neox, False),
     "tiny-olmo2": (olmo2, False),
     "tiny-opt": (opt, False),
+    "tiny-lfm2": (lfm2, False),
+    "tiny-bitnet": (bitnet, False),
     "tiny-chat": (chat, False),
 }
 EVERY_TYPE = (

@@ -24,6 +24,9 @@ ELSEWHERE = {
     "kind.input_scales": "--smooth",
     "kind.score_order": "it has one value",
     "kind.separate_v": "a GGUF file's types",
+    "kind.mixer": "families with short convolutions",
+    "kind.convolution_bias": "families with short convolutions",
+    "kind.inner_norms": "BitNet",
 }
 WIDTH, INNER, HIDDEN, IDS = 16, 12, 24, 20
 HEADS = 'preset = "torch-transformer"\nheads = 2\n'

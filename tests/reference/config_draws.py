@@ -100,8 +100,11 @@ def number(rng: random.Random, name: str, default: Any) -> Any:
     return rng.choice((0, 1, 2, 3, 4, 7, default + 1))
 
 
-def value(rng: random.Random, name: str, default: Any, config: dict[str, Any]) -> Any:
-    """Another value of a field, of the kind that its name and its default say."""
+def value(
+    rng: random.Random, name: str, default: Any, config: dict[str, Any], whole: Any = ()
+) -> Any:
+    """Another value of a field, of the kind that its name and its default say; whole: all fields of
+    the class."""
     layers = next((config[n] for n in _LAYERS if config.get(n)), 2)
     if name in ("rope_scaling", "rope_parameters"):
         found = scaling(rng, rng.choice((2, 4, 5, 8)))
@@ -113,7 +116,10 @@ def value(rng: random.Random, name: str, default: Any, config: dict[str, Any]) -
     if name in _TEXTS:
         return rng.choice(_TEXTS[name])
     if name == "layer_types":
-        return [rng.choice(_LIST_KINDS) for _ in range(layers)]
+        kinds = ("full_attention", "conv") if "conv_L_cache" in whole else _LIST_KINDS
+        return [rng.choice(kinds) for _ in range(layers)]
+    if name == "full_attn_idxs":
+        return rng.choice((None, sorted(rng.sample(range(layers), rng.randint(0, layers)))))
     if "act" in name.split("_") or "activation" in name or default in ("gelu", "relu", "silu"):
         return rng.choice(sorted(ACT2FN))
     if isinstance(default, bool):
@@ -213,7 +219,7 @@ def changed_keys(
     keys = rng.sample(own, min(len(own), rng.choice((0, 1, 1, 2, 2, 3, 4, 6))))
     keys += rng.sample(others, rng.choice((0, 0, 0, 1, 1, 2)) if keys else 1)
     for key in keys:
-        config[key] = value(rng, key, defaults[key], config)
+        config[key] = value(rng, key, defaults[key], config, defaults)
         changed.append(key)
     return changed
 

@@ -622,6 +622,43 @@ CASES = [
         "biases, YaRN, tied",
         {**_PLAIN, **_YARN, "attention_bias": True, "tie_word_embeddings": True},
     ),
+    Case(
+        "Lfm2ForCausalLM",
+        "",
+        {
+            **_PLAIN,
+            "num_hidden_layers": 5,
+            "block_auto_adjust_ff_dim": False,
+            "full_attn_idxs": [2, 4],
+        },
+    ),
+    Case(
+        "Lfm2ForCausalLM",
+        "five taps, biases, own output matrix, a computed width",
+        {
+            **_PLAIN,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 8,
+            "conv_L_cache": 5,
+            "conv_bias": True,
+            "tie_word_embeddings": False,
+            "block_multiple_of": 7,
+            "block_ffn_dim_multiplier": 1.3,
+            "full_attn_idxs": [1],
+        },
+    ),
+    Case("BitNetForCausalLM", "", _PLAIN),
+    Case(
+        "BitNetForCausalLM",
+        "biases, SiLU, YaRN, tied",
+        {
+            **_PLAIN,
+            **_YARN,
+            "attention_bias": True,
+            "hidden_act": "silu",
+            "tie_word_embeddings": True,
+        },
+    ),
     Case("HunYuanDenseV1ForCausalLM", "", _LLAMA),
     Case(
         "HunYuanDenseV1ForCausalLM",

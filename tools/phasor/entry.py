@@ -135,8 +135,7 @@ class _Output:
 
     def write(self, text: str) -> int:
         with _told():
-            result: int = self._stream.write(text)
-            return result
+            return self._stream.write(text)
 
     def flush(self) -> None:
         with _told():

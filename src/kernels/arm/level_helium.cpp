@@ -615,6 +615,11 @@ struct Helium {
       store(y + i, load(y + i, p) * load(x + i, p), p);
     });
   }
+  static void mul_add(float* y, const float* x, const float* w, size_t n) {
+    each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
+      store(y + i, fma(load(x + i, p), load(w + i, p), load(y + i, p)), p);
+    });
+  }
   static void clip(float* y, size_t n, float limit) {
     each(y, n, [=](v4 v) PHASOR_LAMBDA { return clip_of(v, v4::set(limit)); });
   }

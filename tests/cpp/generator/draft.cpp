@@ -113,8 +113,17 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
   k.set("hidden", sizes.of("hidden"));
   k.leave_out({"kv_heads", "rotary_width", "max_distance", "cross", "cross_heads", "cross_kv_heads",
                "cross_head_width"});
-  if (own.kv_heads != own.heads || c->chance(50)) k.set("kv_heads", own.kv_heads);
-  if (c->chance(25)) {
+  const bool short_convolution = !encoder && c->chance(12);
+  if (short_convolution) {
+    k.set("mixer", kMixerConvolution);
+    k.set("window", c->of({1u, 2u, 3u, 4u, 7u, 19u}));
+    k.leave_out({"position", "score", "qk_norm", "cap"});
+  } else {
+    k.leave_out({"mixer", "convolution_bias"});
+  }
+  const bool as_many = own.kv_heads == own.heads || short_convolution;
+  if (!as_many || c->chance(50)) k.set("kv_heads", as_many ? own.heads : own.kv_heads);
+  if (!short_convolution && c->chance(25)) {
     const Preset& preset = kPresets[c->below(sizeof kPresets / sizeof kPresets[0])];
     for (const auto& setting : preset.settings) k.set(setting.first, setting.second);
   }
@@ -128,7 +137,7 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
   }
   k.fill(c);
   agree(c, sizes, &k, encoder);
-  k.zero_or_absent(c, {"rotary_width", "max_distance", "cross"});
+  k.zero_or_absent(c, {"rotary_width", "max_distance", "cross", "mixer"});
   return k;
 }
 

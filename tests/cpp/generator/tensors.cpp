@@ -20,6 +20,10 @@ enum Role : uint32_t {
   kRoleQkv = 0x20,
   kRoleQkvScale = 0x22,
   kRoleV = 0x24,
+  kRoleAttentionInner = 0x3E,
+  kRoleFfnInner = 0x8E,
+  kRoleTaps = 0x26,
+  kRoleTapsBias = 0x27,
   kRoleFfnScale = 0x8A,
   kRoleXielu = 0x8C,
   kRoleRelativeKeys = 0x30,
@@ -368,6 +372,8 @@ void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
   w->linear(kRoleQkv, {{q, kv, separate ? 0 : kv}}, width, biases & fused);
   if ((k.input_scales & kScaleQkv) != 0) w->scales(kRoleQkvScale, width);
   if (separate) w->linear(kRoleV, {{kv, 0, 0}}, width, (biases & kBiasV) != 0);
+  if (k.mixer == kMixerConvolution) w->table(kRoleTaps, k.window, q, 1);
+  if (k.convolution_bias != 0) w->vector(kRoleTapsBias, q, 0, 0.5f);
   const uint32_t distances = 2 * reach(k) + 1;
   const bool by_head = k.position == kDisentangled;
   if (relative_keys(k)) w->table(kRoleRelativeKeys, by_head ? q : k.head_width, distances, 0.5f);
@@ -379,6 +385,7 @@ void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
     w->norm(kRoleKNorm, shared ? k.head_width : kv, k.qk_norm == kNormLayer);
   }
   if (k.score == kScoreAdditive) w->vector(kRoleScore, q, 0, 1);
+  if ((k.inner_norms & kNormOfOut) != 0) w->norm(kRoleAttentionInner, q, k.norm_biases != 0);
   w->linear(kRoleAttentionOut, {{width, 0, 0}}, q, (biases & kBiasOut) != 0);
 }
 
@@ -406,6 +413,7 @@ void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
   w->linear(kRoleFfnIn, in, s.width, (k.ffn_biases & kBiasIn) != 0 ? 3 : 0);
   if ((k.input_scales & kScaleFfn) != 0) w->scales(kRoleFfnScale, s.width);
   if (k.activation == kXielu) w->vector(kRoleXielu, 4, 0.5f, 0.5f);
+  if ((k.inner_norms & kNormOfDown) != 0) w->norm(kRoleFfnInner, k.hidden, biases);
   w->linear(kRoleFfnOut, {{s.width, 0, 0}}, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
   if (after) w->norm(kRoleFfnAfter, s.width, biases);
 }

@@ -49,6 +49,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "position_buckets": 6,
         "norm_rel_ebd": "layer_norm",
     },
+    "lfm2": {"layer_types": ["conv", *["full_attention"] * (LAYERS - 1)]},
     "n_embd": {  # the family that is told by this field
         "vocab_size": ROWS,
         "n_embd": WIDTH,
@@ -96,6 +97,7 @@ _FIRST: dict[str, dict[str, Shape]] = {
             pos_query_proj__bias=(WIDTH,),
         ),
     },
+    "lfm2": {"layers.0.conv.conv.weight": (WIDTH, 1, 3)},
     "apertus": {
         f"layers.{i}.mlp.act_fn.{name}": shape
         for i in range(LAYERS)

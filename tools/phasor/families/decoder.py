@@ -7,8 +7,6 @@ weights. The second (`Decoder.build`) knows the tensors' names.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint
@@ -25,7 +23,7 @@ from phasor.values import settings, words
 
 # Fields that published configurations have beside those of their family, with the values that
 # change nothing; a family that asks for one decides itself.
-_NEUTRAL: dict[str, list[Any]] = settings("""
+_NEUTRAL: dict[str, list] = settings("""
     attention_bias                            [false]
     mlp_bias                                  [false]
     lm_head_bias                              [false]
@@ -204,6 +202,10 @@ class Decoder(Positioned):
         self.ignore = {self.trunk + pattern: BUFFER for pattern in self.family.unused}
         if self.tied:
             self.doubles = [(self.names["output"], self.name("embedding"))]
+        for layer in self.convolutions:
+            shape = (self.stack["width"], 1, self.per_layer[layer]["window"])
+            found = self.load(self.name("taps", layer), "taps of the convolution", shape)
+            self.values[R.key_of(self.role, layer, R.TAPS)] = found[:, 0].T.astype(np.float32)
         for layer in range(self.count) if "xielu" in self.names else ():
             self.values[R.key_of(self.role, layer, R.XIELU)] = self._xielu_numbers(layer)
 

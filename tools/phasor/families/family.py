@@ -6,6 +6,8 @@ A table names the tensors by part, the weight of each; a bias has the same name 
 
     embedding positions segments embedding_norm projection         the input
     qkv | q k v, q_norm k_norm attention_norm attention_after attention_out
+    attention_inner_norm ffn_inner_norm                            before the last matrix of each
+    gates taps                                                     of a short convolution
     cross_q, cross_kv | cross_k cross_v, cross_norm cross_after cross_out
     ffn_in ffn_gate ffn_out ffn_norm ffn_after                     of a block
     final_norm output output_bias head output_head output_norm     after the last block
@@ -41,7 +43,7 @@ class Family:
     # A second name of a field: the two may not differ.
     aliases: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
-    neutral: Mapping[str, list[Any]] = field(default_factory=dict)  # values that change nothing
+    neutral: Mapping[str, list] = field(default_factory=dict)  # values that change nothing
     newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
     unused: tuple[str, ...] = ()  # patterns of tensors that are buffers
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)

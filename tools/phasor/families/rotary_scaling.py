@@ -14,7 +14,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from phasor.errors import PhasorError, printable, shown
+from phasor.errors import printable, shown
+from phasor.format.layout import PhasorError
 from phasor.positions import float32_powers
 from phasor.values import is_number, is_whole
 
@@ -201,8 +202,7 @@ def _yarn(
     ramp = np.clip((np.arange(width // 2, dtype=_F) - _F(low)) / _F(high - low), _F(0), _F(1))
     powers = float32_powers(base, exponents)
     stay, divided, share = _F(1) / powers, _F(1) / (_F(scaling["factor"]) * powers), _F(1) - ramp
-    result: np.ndarray = divided * (_F(1) - share) + stay * share
-    return result
+    return divided * (_F(1) - share) + stay * share
 
 
 def _longrope(

@@ -43,8 +43,6 @@ NORMS = frozenset(
 class Stack:
     """A stack's fields and tensors. role: R.ENCODER or R.DECODER, which the file has it as."""
 
-    checkpoint: Checkpoint
-
     def __init__(
         self,
         role: int,
@@ -53,9 +51,7 @@ class Stack:
         checkpoint: Checkpoint | None = None,
         trunk: str = "",
     ) -> None:
-        self.role, self.config, self.names = role, config, dict(names)
-        if checkpoint is not None:  # or else who opens the stack gives it
-            self.checkpoint = checkpoint
+        self.role, self.config, self.names, self.checkpoint = role, config, dict(names), checkpoint
         self.input = {R.ENCODER: R.SOURCE, R.DECODER: R.TARGET}[role]
         self.place = R.STACK_NAMES[role]
         self.trunk = trunk if checkpoint is None else trunk_of(trunk, checkpoint)
@@ -86,6 +82,8 @@ class Stack:
         self.own_norms: dict[str, str] = {}  # q_norm, k_norm: a tensor for each {head}
         # Of norms whose weights are not stored as a vector.
         self.norm_shapes: dict[str, Shape] = {}
+        # Sets of layers whose short convolutions have q, k and v in one tensor `gates`, k first.
+        self.convolutions: frozenset[int] = frozenset()
         self.qkv_rows: np.ndarray | None = None  # of the fused tensor: the rows of q, of k, of v
         self.position_rows = 0  # of the learned table, before position 0
 
@@ -100,8 +98,7 @@ class Stack:
 
     @property
     def positions(self) -> int:
-        result: int = self.stack.get("max_positions", 0)
-        return result
+        return self.stack.get("max_positions", 0)
 
     def learned(self, before: int = 0) -> None:
         """A table of positions, of whose rows `before` come before position 0."""
@@ -161,7 +158,7 @@ class Stack:
     def scopes(self) -> dict[str, dict[str, Any]]:
         return {R.STACK_NAMES[self.input]: self.side, self.place: self.stack}
 
-    def descriptor(self, name: str) -> dict[str, Any]:
+    def descriptor(self, name: str) -> dict:
         """Of the stack alone, with defaults, and checked."""
         alone = D.ENCODER if self.role == R.ENCODER else D.DECODER
         more = {"generation": self.generation} if self.generation else {}
@@ -250,16 +247,20 @@ class Stack:
 
     def _attention(self, slot: R.Slot, role: int, bias: bool) -> list[Part]:
         prefix, letters, mask = _ATTENTION[role]
-        inputs = slot.cols if role != R.CROSS_KV else self.cross_cols or slot.cols
-        cols = () if bias else (inputs,)
+        cols = (slot.cols,) if role != R.CROSS_KV else (self.cross_cols or slot.cols,)
+        cols = () if bias else cols
+        if slot.set in self.convolutions:
+            q, k, v = np.split(np.arange(sum(slot.parts)), 3)
+            shape, rows = (sum(slot.parts), *cols), np.concatenate([k, q, v])
+            return [self.part("gates", bias, shape, slot.set, rows)]
         if prefix + letters in self.names:
             rows = slice(None) if self.qkv_rows is None or prefix else self.qkv_rows
-            shape: Shape = (sum(slot.parts), *cols)
+            shape = (sum(slot.parts), *cols)
             return [self.part(prefix + letters, bias, shape, slot.set, rows)]
         biases, out = self._layer({}).get(mask, 0), []
-        for letter, count in zip(letters, slot.parts):
+        for letter, rows in zip(letters, slot.parts):
             absent = bias and not biases >> "qkv".index(letter) & 1
-            shape = (count, *cols)
+            shape = (rows, *cols)
             part = prefix + letter
             out.append(Part(None, shape) if absent else self.part(part, bias, shape, slot.set))
         return out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phasor.errors import PhasorError
 from phasor.families.names import tensor_names
 from phasor.families.stack import Stack
@@ -68,7 +66,7 @@ T5_HARMLESS = words("""
     output_past dense_act_fn
 """)
 # UMT5's tables of each layer.
-T5_NEUTRAL: dict[str, dict[str, list[Any]]] = {
+T5_NEUTRAL: dict[str, dict[str, list]] = {
     **dict.fromkeys(("t5", "mt5"), {}),
     "umt5": {"scalable_attention": [True]},
 }

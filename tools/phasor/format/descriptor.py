@@ -19,6 +19,8 @@ RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
 MOST_BESIDE = 64  # values of an embedding's row beside those of a vector that the model reads
+MOST_TAPS = 64  # of a short convolution
+UNSCORED = "mixer: a short convolution has no positions, scores, or norms of q and k"
 STEEPEST = 4  # length penalty of beams, either way
 
 # Biases of all matrices of attention, of those that read its input, and of the feed-forward.
@@ -65,9 +67,7 @@ _IDS_OF_SIDE = [
 ]
 
 
-def scopes_of(
-    descriptor: dict[str, Any],
-) -> Iterator[tuple[str, int, dict[str, Any], tuple[Field, ...]]]:
+def scopes_of(descriptor: dict) -> Iterator[tuple[str, int, dict, tuple[Field, ...]]]:
     """(name for people, first key, values, fields) in the order of the keys."""
     unknown = set(descriptor) - set(SCOPES)
     if unknown:
@@ -80,7 +80,7 @@ def scopes_of(
             yield name, number << 24, descriptor[name], fields
 
 
-def _filled(where: str, values: dict[str, Any], fields: tuple[Field, ...]) -> dict[str, Any]:
+def _filled(where: str, values: dict, fields: tuple[Field, ...]) -> dict:
     out = dict(values)
     for field in fields:
         if out.get(field.name) is None:
@@ -90,7 +90,7 @@ def _filled(where: str, values: dict[str, Any], fields: tuple[Field, ...]) -> di
     return out
 
 
-def _derive(values: dict[str, Any], fields: tuple[Field, ...], others: dict[str, Any]) -> None:
+def _derive(values: dict, fields: tuple[Field, ...], others: dict) -> None:
     """Defaults that are another field's, of the same scope or of one in `others`."""
     for field in fields:
         scope, _, name = field.origin.rpartition(".")
@@ -98,7 +98,7 @@ def _derive(values: dict[str, Any], fields: tuple[Field, ...], others: dict[str,
             values[field.name] = others.get(scope, {}).get(name) if scope else values[name]
 
 
-def with_defaults(descriptor: dict[str, Any]) -> dict[str, Any]:
+def with_defaults(descriptor: dict) -> dict:
     """A copy with every field of every scope that is there; PhasorError for one that must be there
     and is not."""
     for name in ("model", "kinds", "output"):
@@ -124,7 +124,7 @@ def _refuse(where: str, *rules: tuple[Any, str]) -> None:
             raise PhasorError(where + text)
 
 
-def _check_side(name: str, side: dict[str, Any]) -> None:
+def _check_side(name: str, side: dict) -> None:
     ids = [side[name] for name in _IDS_OF_SIDE]
     for value in ids + side["end"] + side["prefix"] + side["suffix"] + side["pair"]:
         if value is not None and value >= side["vocabulary"]:
@@ -135,7 +135,7 @@ def _check_side(name: str, side: dict[str, Any]) -> None:
         raise PhasorError(f"{name}.tokenizer: {side['tokenizer']}, expected 0, 3 or 4")
 
 
-def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
+def _check_layers(name: str, descriptor: dict) -> None:
     kinds, sets = descriptor["kinds"], 0
     crossing = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
     if len(descriptor[name]["layers"]) % 2:
@@ -157,6 +157,10 @@ def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
                 f"kind{index}.causal: a decoder's layers are so by themselves",
             ),
             (
+                name == "encoder" and kind["mixer"] == CONVOLUTION,
+                f"kind{index}.mixer: short convolution is a decoder's",
+            ),
+            (
                 name == "encoder"
                 and kind["window"]
                 and kind["window"] % 2 == 0
@@ -170,7 +174,7 @@ def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
         sets += weights == sets
 
 
-def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
+def _check_stack(name: str, descriptor: dict) -> None:
     stack, side = descriptor[name], "source" if name == "encoder" else "target"
     inner, segment = input_width(stack), descriptor[side]["pair_segment"]
     field = "width" if inner == stack["width"] else "embedding_width"
@@ -205,10 +209,13 @@ def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
         raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
 
 
-def _check_kind(i: int, kind: dict[str, Any]) -> None:
+def _check_kind(i: int, kind: dict) -> None:
     position, width, before = kind["position"], kind["rotary_width"], kind["norm_place"] == BEFORE
     rotary = position in (ROTARY_INTERLEAVED, ROTARY_HALVES)
     table = position in (*RELATIVE_KEYS, T5_BIAS)
+    short, biased, taps = kind["mixer"] == CONVOLUTION, kind["convolution_bias"], kind["window"]
+    scored = position or kind["score"] or kind["qk_norm"] or kind["cap"]
+    several = kind["kv_heads"] != kind["heads"]
     _refuse(
         f"kind{i}.",
         (
@@ -250,6 +257,10 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
             kind["parallel"] == SHARED_INPUT and kind["input_scales"],
             "input_scales: the sub-layers of this parallel block read one input",
         ),
+        (short and not 1 <= taps <= MOST_TAPS, f"window: {taps} taps, expected 1 to {MOST_TAPS}"),
+        (short and scored, UNSCORED),
+        (short and several, "kv_heads: a short convolution has as many as heads"),
+        (biased and not short, "convolution_bias: nothing is a short convolution here"),
         (
             not kind["attention_norm"] and not before,
             "attention_norm: 0, which goes with norm_place before only",
@@ -257,7 +268,7 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
     )
 
 
-def _check_output(descriptor: dict[str, Any]) -> None:
+def _check_output(descriptor: dict) -> None:
     o = descriptor["output"]
     what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
     if o["head_activation"] == XIELU:
@@ -311,7 +322,7 @@ def _check_output(descriptor: dict[str, Any]) -> None:
         raise PhasorError(f"output.tied: the {side} embedding has another shape")
 
 
-def _check_late(descriptor: dict[str, Any]) -> None:
+def _check_late(descriptor: dict) -> None:
     o, side = descriptor["output"], descriptor.get("source", {})
     markers = [o[name] for name in ("query_marker", "document_marker") if o[name] is not None]
     late = o["query_length"] > 0
@@ -339,7 +350,7 @@ def _check_late(descriptor: dict[str, Any]) -> None:
             )
 
 
-def _check_generation(descriptor: dict[str, Any]) -> None:
+def _check_generation(descriptor: dict) -> None:
     g = descriptor["generation"]
     if descriptor["model"]["stack"] == ENCODER:
         raise PhasorError("generation: present, an encoder generates nothing")
@@ -375,7 +386,7 @@ def _check_generation(descriptor: dict[str, Any]) -> None:
                 )
 
 
-def check(descriptor: dict[str, Any]) -> None:
+def check(descriptor: dict) -> None:
     """PhasorError for values that do not fit each other. Takes a descriptor with defaults."""
     stack = descriptor["model"]["stack"]
     source, target = descriptor.get("source", {}), descriptor.get("target", {})
@@ -425,21 +436,19 @@ def check(descriptor: dict[str, Any]) -> None:
         _check_generation(descriptor)
 
 
-def input_width(stack: dict[str, Any]) -> int:
+def input_width(stack: dict) -> int:
     """The width of segments, positions and the embedding's norm: that of the embedding, or of the
     stack where the projection comes first."""
-    result: int = stack["width"] if stack["projection_place"] else stack["embedding_width"]
-    return result
+    return stack["width"] if stack["projection_place"] else stack["embedding_width"]
 
 
-def reach(kind: dict[str, Any]) -> int:
+def reach(kind: dict) -> int:
     """Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance
     d = key − query is entry d + reach."""
-    result: int = kind["max_distance"] - (kind["position"] not in (CLIPPED, T5_BIAS))
-    return result
+    return kind["max_distance"] - (kind["position"] not in (CLIPPED, T5_BIAS))
 
 
-def longest(descriptor: dict[str, Any], name: str) -> int:
+def longest(descriptor: dict, name: str) -> int:
     """Positions of a stack's longest sequence: its own limit, and where its relative tables end; 0:
     no limit."""
     kinds = [descriptor["kinds"][k] for k, _ in layers_of(descriptor[name])]
@@ -450,36 +459,33 @@ def longest(descriptor: dict[str, Any], name: str) -> int:
     return min([n for n in limits if n], default=0)
 
 
-def output_inputs(descriptor: dict[str, Any]) -> int:
+def output_inputs(descriptor: dict) -> int:
     """What the output's matrix reads: the head's outputs, or the stack's."""
     name = "encoder" if descriptor["model"]["stack"] == ENCODER else "decoder"
-    result: int = descriptor["output"]["head_width"] or descriptor[name]["width"]
-    return result
+    return descriptor["output"]["head_width"] or descriptor[name]["width"]
 
 
-def output_width(descriptor: dict[str, Any]) -> int:
+def output_width(descriptor: dict) -> int:
     """Values of an output row: the vocabulary, the classes, or the vector."""
     o = descriptor["output"]
     if o["output"] == LOGITS:
-        result: int = descriptor["source" if descriptor["model"]["stack"] == ENCODER else "target"][
+        return descriptor["source" if descriptor["model"]["stack"] == ENCODER else "target"][
             "vocabulary"
         ]
-        return result
     return o["classes"] if o["output"] == CLASSES else output_inputs(descriptor)
 
 
-def output_rows(descriptor: dict[str, Any], count: int) -> int:
+def output_rows(descriptor: dict, count: int) -> int:
     """Output rows of `count` positions."""
     return 1 if descriptor["output"]["pooling"] else count
 
 
-def labels_of(output: dict[str, Any]) -> list[str]:
+def labels_of(output: dict) -> list[str]:
     """The names of the classes; empty when the file has none."""
-    result: list[str] = output["labels"].split(RECORD_END)[:-1]
-    return result
+    return output["labels"].split(RECORD_END)[:-1]
 
 
-def prompts_of(output: dict[str, Any]) -> list[tuple[str, str]]:
+def prompts_of(output: dict) -> list[tuple[str, str]]:
     """(name, text) of each prefix for texts, the default first. PhasorError when the string is not
     made so."""
     records = [record.split(UNIT_END) for record in output["prompts"].split(RECORD_END)]
@@ -488,7 +494,7 @@ def prompts_of(output: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in records]
 
 
-def layers_of(stack: dict[str, Any]) -> list[tuple[int, int]]:
+def layers_of(stack: dict) -> list[tuple[int, int]]:
     """(kind, weights) of each layer."""
     values = stack["layers"]
     return [(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]

@@ -15,6 +15,10 @@ ENCODER = 1
 DECODER = 2
 ENCODER_DECODER = 3
 
+# Mixer
+ATTENTION = 0
+CONVOLUTION = 1
+
 # Position
 LEARNED = 1
 INTERLEAVED = 2
@@ -95,6 +99,10 @@ BIAS_OUT = 8
 # FfnBias
 BIAS_IN = 1
 BIAS_FFN_OUT = 2
+
+# InnerNorm
+NORM_OF_OUT = 1
+NORM_OF_DOWN = 2
 
 # InputScale
 SCALE_QKV = 1
@@ -209,6 +217,9 @@ FIELD_ROWS = {
         (36, U32, "causal", 0, 0, 1, ""),
         (37, U32, "qk_norm_place", 0, 0, 1, ""),
         (38, U32, "separate_v", 0, 0, 1, ""),
+        (39, U32, "mixer", 0, 0, 1, ""),
+        (40, U32, "convolution_bias", 0, 0, 1, ""),
+        (41, U32, "inner_norms", 0, 0, 3, ""),
     ),
     "output": (
         (1, U32, "output", NEEDED, 1, 4, ""),

@@ -46,8 +46,7 @@ def _check_value(where: str, field: Field, value: Any) -> None:
 
 def _encode(field: Field, value: Any) -> bytes:
     if field.type == STRING:
-        result: bytes = value.encode()
-        return result
+        return value.encode()
     if field.type == IDS:
         return struct.pack(f"<{len(value)}I", *value)
     return struct.pack("<I" if field.type == U32 else "<f", value)
@@ -59,7 +58,7 @@ def _entry(key: int, kind: int, required: bool, value: bytes) -> bytes:
     )
 
 
-def encode_meta(descriptor: dict[str, Any]) -> bytes:
+def encode_meta(descriptor: dict) -> bytes:
     """The META section. Fields that are absent, None or an empty string or list are left out."""
     out = []
     for where, first, values, fields in scopes_of(descriptor):
@@ -113,7 +112,7 @@ def _decode(where: str, field: Field, value: bytes) -> Any:
     return list(numbers) if field.type == IDS else numbers[0]
 
 
-def decode_meta(data: bytes) -> dict[str, Any]:
+def decode_meta(data: bytes) -> dict:
     """The descriptor of a META section, checked, without defaults filled in. Unknown optional keys
     are skipped."""
     out: dict[str, Any] = {}
@@ -146,6 +145,6 @@ def decode_meta(data: bytes) -> dict[str, Any]:
     return out
 
 
-def as_stored(descriptor: dict[str, Any]) -> dict[str, Any]:
+def as_stored(descriptor: dict) -> dict:
     """The descriptor as a file of it would give it, with defaults."""
     return with_defaults(decode_meta(encode_meta(descriptor)))

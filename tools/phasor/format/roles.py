@@ -16,12 +16,15 @@ ATTENTION_BEFORE = 0x10
 QKV = 0x20
 QKV_SCALE = 0x22
 V = 0x24
+TAPS = 0x26
+TAPS_BIAS = 0x27
 RELATIVE_KEYS = 0x30
 RELATIVE_VALUES = 0x31
 RELATIVE_QUERIES = 0x32
 Q_NORM = 0x38
 K_NORM = 0x3A
 SCORE = 0x3C
+ATTENTION_INNER = 0x3E
 ATTENTION_OUT = 0x40
 ATTENTION_AFTER = 0x48
 CROSS_BEFORE = 0x50
@@ -34,6 +37,7 @@ FFN_BEFORE = 0x80
 FFN_IN = 0x88
 FFN_SCALE = 0x8A
 XIELU = 0x8C
+FFN_INNER = 0x8E
 FFN_OUT = 0x90
 FFN_AFTER = 0x98
 FINAL_NORM = 0xF0
@@ -173,6 +177,8 @@ ROLE_ROWS = (
         False,
         F32,
     ),
+    ((2, 4), 0x26, "taps of the convolution", (ROWS,), "window", "q", "mixer == 1", False, F32),
+    ((2, 4), 0x27, "bias of the convolution", (VECTOR,), "q", "1", "convolution_bias", False, F32),
     (
         (2, 4),
         0x30,
@@ -241,6 +247,28 @@ ROLE_ROWS = (
         F32,
     ),
     ((2, 4), 0x3C, "v of the additive score", (VECTOR,), "q", "1", "score == 1", False, F32),
+    (
+        (2, 4),
+        0x3E,
+        "norm before attention out, weight",
+        (VECTOR,),
+        "q",
+        "1",
+        "inner_norms & 1",
+        False,
+        F32,
+    ),
+    (
+        (2, 4),
+        0x3F,
+        "norm before attention out, bias",
+        (VECTOR,),
+        "q",
+        "1",
+        "inner_norms & 1 and norm_biases",
+        False,
+        F32,
+    ),
     ((2, 4), 0x40, "attention out weight", (PANEL16,), "width", "q", "", True, F32),
     (
         (2, 4),
@@ -432,6 +460,28 @@ ROLE_ROWS = (
         F32,
     ),
     ((2, 4), 0x8C, "numbers of xIELU", (VECTOR,), "4", "1", "activation == 7", False, F32),
+    (
+        (2, 4),
+        0x8E,
+        "norm before feed-forward out, weight",
+        (VECTOR,),
+        "hidden",
+        "1",
+        "inner_norms & 2",
+        False,
+        F32,
+    ),
+    (
+        (2, 4),
+        0x8F,
+        "norm before feed-forward out, bias",
+        (VECTOR,),
+        "hidden",
+        "1",
+        "inner_norms & 2 and norm_biases",
+        False,
+        F32,
+    ),
     ((2, 4), 0x90, "feed-forward out weight", (PANEL16,), "width", "hidden", "", True, F32),
     ((2, 4), 0x91, "feed-forward out bias", (VECTOR,), "width", "1", "ffn_biases & 2", False, F32),
     (

@@ -36,5 +36,4 @@ class IdsToText:
                 self._out = ctypes.create_string_buffer(self._size.value)
                 status = call(*given, self._out, len(self._out), self._needed)
             check(status, None, self._weights.path)
-        result: bytes = self._out[: self._size.value]
-        return result
+        return self._out[: self._size.value]

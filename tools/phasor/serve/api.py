@@ -85,8 +85,7 @@ class Server:
 
         async def timed(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
+                return await app(scope, receive, send)
             begun = False
 
             async def telling(message: Any) -> None:
@@ -333,7 +332,7 @@ class Form:
         if not self.asked.stream:
             self._texts[number].append(piece.text)
             return []
-        parts: list[tuple[str, str | None]] = [(piece.text, None)] if piece.text else []
+        parts = [(piece.text, None)] if piece.text else []
         parts += [("", piece.finish)] if piece.finish else []
         return [self._said(self.part(number, text, finish)) for text, finish in parts]
 

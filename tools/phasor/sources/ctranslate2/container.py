@@ -65,8 +65,7 @@ class _Reader:
         count = self.number("<I", f"the number of {what}")
         if count > _MOST:
             raise PhasorError(f"{count} {what}, expected at most {_MOST}")
-        result: int = count
-        return result
+        return count
 
     def text(self, what: str) -> str:
         size = self.number("<H", what)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
 
 from phasor.errors import shown
 from phasor.files import has_file, read_bytes, read_text
@@ -35,7 +34,7 @@ _AROUND = {
 }
 
 
-def from_vocab_txt(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_vocab_txt(path: Path, config: dict) -> dict:
     """What transformers' conversion of a BERT vocabulary gives."""
     lines = read_text(path).split("\n")
     vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
@@ -75,7 +74,7 @@ def from_vocab_txt(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_merges(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_merges(folder: Path, config: dict) -> dict:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
     mask, else GPT-2's. Blenderbot has RoBERTa's tokens, of which the end alone goes behind a
     text, and its mask may be no word of the vocabulary."""
@@ -137,7 +136,7 @@ def from_merges(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_xlm_roberta(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_xlm_roberta(path: Path, config: dict) -> dict:
     """What transformers' conversion of XLM-RoBERTa's SentencePiece model gives: ids in fairseq's
     order, <mask> behind them."""
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
@@ -197,7 +196,7 @@ _BYT5_TOKENS = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # by their ids
 _MOST_EXTRA = 1 << 16
 
 
-def from_byt5(config: dict[str, Any]) -> dict[str, Any]:
+def from_byt5(config: dict) -> dict:
     """What ByT5's class does, which has no file: three tokens, the bytes, and its extra ids. As BPE
     without merges."""
     names = [token_text(config, name) or usual for name, usual in _BYT5_TOKENS.items()]
@@ -233,7 +232,7 @@ def from_byt5(config: dict[str, Any]) -> dict[str, Any]:
 FAIRSEQ_CLASSES = ("PhobertTokenizer", "BertweetTokenizer")
 
 
-def from_fairseq(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_fairseq(path: Path, config: dict) -> dict:
     """vocab.txt and bpe.codes, as PhoBERT's and BERTweet's classes read them: a dictionary of
     fairseq, and the mask behind it."""
     if config.get("normalization"):
@@ -272,7 +271,7 @@ def from_fairseq(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_blenderbot_small(config: dict[str, Any]) -> bool:
+def is_blenderbot_small(config: dict) -> bool:
     """Whether a directory's tokenizer is of this class: its own, or of a model that names none."""
     name = config.get("tokenizer_class")
     return str(name).startswith("BlenderbotSmallTokenizer") or (
@@ -280,7 +279,7 @@ def is_blenderbot_small(config: dict[str, Any]) -> bool:
     )
 
 
-def from_blenderbot_small(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_blenderbot_small(folder: Path, config: dict) -> dict:
     """vocab.json and merges.txt, as the class reads them: words of lower case, with special tokens
     among the others."""
     if has_file(folder / "tokenizer.json"):
@@ -310,7 +309,7 @@ def from_blenderbot_small(folder: Path, config: dict[str, Any]) -> dict[str, Any
     return {"model": model, "added_tokens": added}
 
 
-def from_tokenizer_model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def from_tokenizer_model(path: Path, config: dict) -> dict:
     """What transformers' conversion of a SentencePiece model gives for its class, which a directory
     that names none has by its model type."""
     gemma = str(config.get("model_type")).startswith("gemma")
@@ -322,7 +321,7 @@ def from_tokenizer_model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
         **{name: text for name in USUAL if (text := token_text(config, name)) is not None},
     }
 
-    def named(ids: dict[str, int]) -> list[dict[str, Any]]:
+    def named(ids: dict[str, int]) -> list[dict]:
         return [named_token(config, name, text, ids) for name, text in names.items()]
 
     return tokenizer_model.read(path, config, kind, names, named)

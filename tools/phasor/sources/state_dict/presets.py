@@ -45,7 +45,7 @@ def parse(text: str) -> dict[str, Any]:
         raise PhasorError(
             f"not TOML: a number or a date that cannot be: {printable(str(error))}"
         ) from error
-    todo: list[tuple[Any, int]] = [(content, 0)]
+    todo = [(content, 0)]
     while todo:
         inside, depth = todo.pop()
         if depth > JSON_DEPTH:
@@ -58,7 +58,7 @@ def parse(text: str) -> dict[str, Any]:
     return content
 
 
-def table(content: dict[str, Any], name: str) -> dict[str, Any]:
+def table(content: dict, name: str) -> dict:
     """A table of it, taken out."""
     value = content.pop(name, {})
     if not isinstance(value, dict):
@@ -66,9 +66,7 @@ def table(content: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(value)
 
 
-def with_preset(
-    said: dict[str, Any], opened: Opener | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def with_preset(said: dict, opened: Opener | None) -> tuple[dict, dict]:
     """The content over that of its preset's file, of which only what is of its stack counts; and
     the names of that file. opened: where there is a checkpoint."""
     base = _of_file(said.get("preset"))
@@ -94,7 +92,7 @@ def with_preset(
     return out, names
 
 
-def _of_file(preset: Any) -> dict[str, Any]:
+def _of_file(preset: Any) -> dict:
     """What the file of a preset says, over that of its own preset; nothing without a file."""
     if not isinstance(preset, str) or preset not in FILES:
         return {}
@@ -103,7 +101,7 @@ def _of_file(preset: Any) -> dict[str, Any]:
     return {**merged(below, own), "preset": below.get("preset", own["preset"])}
 
 
-def entries(content: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+def entries(content: dict) -> tuple[str | None, tuple[str, ...]]:
     """The entry of a file that holds the weights, and those beside it."""
     said = content.get("checkpoint")
     said = said if isinstance(said, dict) else {}
@@ -117,7 +115,7 @@ def entries(content: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     return key, tuple(dict.fromkeys(beside))
 
 
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merged(base: dict, over: dict) -> dict:
     """Of two trees of tables, the second counting more."""
     out = {**base, **over}
     for key in base.keys() & over.keys():
@@ -126,7 +124,7 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _ruled(tree: dict[str, Any], checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _ruled(tree: dict, checkpoint: Checkpoint | None) -> dict:
     """The tree with what its [options] and its [tensors] say of this checkpoint."""
     tree = dict(tree)
     rules = {name: table(tree, name) for name in ("options", "tensors")}
@@ -149,7 +147,7 @@ def _ruled(tree: dict[str, Any], checkpoint: Checkpoint | None) -> dict[str, Any
     return tree
 
 
-def _of_value(option: str, values: Any, value: Any) -> dict[str, Any]:
+def _of_value(option: str, values: Any, value: Any) -> dict:
     """What an option's value adds."""
     where, text = f"options.{printable(option)}", _text(value)
     own = _checked(where, values)
@@ -163,7 +161,7 @@ def _of_value(option: str, values: Any, value: Any) -> dict[str, Any]:
     return _checked(f"{where}.{printable(found)}", own[found])
 
 
-def _checked(where: str, value: Any) -> dict[str, Any]:
+def _checked(where: str, value: Any) -> dict:
     if not isinstance(value, dict):
         raise PhasorError(f"{where}: expected a table")
     return value
@@ -180,7 +178,7 @@ def _plain(value: Any) -> bool:
     return isinstance(value, (int, float, Inert))
 
 
-def _of_stacks(tree: dict[str, Any], stack: str) -> dict[str, Any]:
+def _of_stacks(tree: dict, stack: str) -> dict:
     """The tree with {stack} in its names and renamings as the stack is called; a part of `block`
     or `side` is one of each stack that there is, unless it has one of its own."""
     stacks = [name for name in ABSENT if stack in (name, "encoder-decoder")]
@@ -211,7 +209,7 @@ def _said(value: Any, stack: str) -> Any:
     return value
 
 
-def _fill(content: dict[str, Any], named_so: dict[str, Any], arguments: Mapping[str, Any]) -> None:
+def _fill(content: dict, named_so: dict, arguments: Mapping[str, Any]) -> None:
     """Keys that the content lacks become what a training kept under these names."""
     for where, key, name, default in _listed(named_so):
         value = default if arguments.get(name) is None else arguments[name]
@@ -222,7 +220,7 @@ def _fill(content: dict[str, Any], named_so: dict[str, Any], arguments: Mapping[
             inside.setdefault(key, value)
 
 
-def _listed(named_so: dict[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+def _listed(named_so: dict) -> Iterator[tuple[str, str, str, Any]]:
     """(table or nothing, key, argument, its default or None) of [arguments]."""
     for key, name in named_so.items():
         inner = name if isinstance(name, dict) else {key: name}

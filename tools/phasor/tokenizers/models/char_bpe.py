@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phasor.tokenizers.classes import SPACE, class_runs
 from phasor.tokenizers.json_parts import META, member, metaspace, refuse, steps
 from phasor.tokenizers.merges import (
@@ -26,7 +24,7 @@ ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 64, 128, 256, 512
 BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
 PREPEND = {"type": "Prepend", "prepend": META}
-DECODERS: list[dict[str, Any]] = [
+DECODERS = [
     {"type": "Replace", "pattern": {"String": META}, "content": " "},
     {"type": "ByteFallback"},
     {"type": "Fuse"},
@@ -34,7 +32,7 @@ DECODERS: list[dict[str, Any]] = [
 STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 
 
-def _escaping(spec: dict[str, Any]) -> int:
+def _escaping(spec: dict) -> int:
     """The flags of what makes ▁ of spaces and begins words: the normalizer, or Metaspace behind
     it."""
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
@@ -65,7 +63,7 @@ def _escaping(spec: dict[str, Any]) -> int:
     ] | CUT_AT_EACH * bool(cut)
 
 
-def _char_decoder(spec: dict[str, Any], byte_fallback: bool) -> int:
+def _char_decoder(spec: dict, byte_fallback: bool) -> int:
     found = steps(spec.get("decoder"), "decoder", "decoders")
     known = (
         DECODERS if byte_fallback else [step for step in DECODERS if step["type"] != "ByteFallback"]
@@ -96,9 +94,7 @@ def _check_bytes(vocabulary: Vocabulary) -> None:
             refuse(f"the token {text!r}, which the decoder ByteFallback reads as a byte,")
 
 
-def from_json(
-    spec: dict[str, Any], added_prefix: bool = True
-) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary, int | None]:
     """added_prefix: an added token that is looked for in the normalized text gets the prefix of
     that text too, as in the package."""
     model = model_of(spec)
@@ -137,7 +133,7 @@ def from_json(
     return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 
 
-def takes(spec: dict[str, Any]) -> bool:
+def takes(spec: dict) -> bool:
     return not (bert_bpe.takes(spec) or is_byte_level(spec) or is_metaspace(spec))
 
 
