@@ -30,6 +30,7 @@ c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp a
 rules         every rule that a comment or a page cites by number has its page
 entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
 generated     every file and region that is made from a table is what the table says
+types         mypy --strict finds nothing in tools/phasor but in modules that pyproject.toml lists
 locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
 links         every file, heading, target, command, flag, function and promise that a page or a
@@ -50,8 +51,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import abi, entries, generate, links, lock, stack
+from make import abi, entries, generate, links, lock, stack, strict
 from phasor.entry import front_door
+from phasor.errors import PhasorError
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
@@ -779,6 +781,15 @@ def check_generated(args):
 
 def check_locks(_):
     return problems_to(lock.check(), f"{len(lock.lists())} lists")
+
+
+def check_types(args):
+    try:
+        found, loose = strict.problems(ROOT / args.build)
+    except PhasorError as error:
+        raise Problem(str(error)) from error
+    count = sum(1 for _ in (TOOLS / "phasor").rglob("*.py"))
+    return problems_to(found, f"{count} modules, {loose} not strict yet")
 
 
 def check_paths(args):

@@ -21,6 +21,9 @@ python:
 VENV := bash tools/make/venv.sh
 .venv/ready: tools/locks/requirements.txt
 	@$(VENV) .venv $<
+# What checks types, in a folder of its own, so that what the converter needs stays small: tools/check.py types.
+.venv/types/ready: tools/locks/requirements-types.txt .venv/ready
+	@$(VENV) --folder $(@D) .venv $<
 .venv-reference/ready: tools/locks/requirements-reference.txt tools/locks/requirements-cuda.txt tools/locks/requirements-models.txt
 	@$(VENV) .venv-reference $^
 # The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
@@ -91,6 +94,7 @@ test-memory:
 	  build/memory/phasor-tests --no-skip --test-case='memory: a value of the call before'
 
 check: all
+	@[ -e .venv/types/ready ] || $(MAKE) .venv/types/ready
 	python3 tools/check.py --build $(OUT)
 
 # How much code there is, in lexical tokens, beside BASE's.

@@ -63,7 +63,7 @@ drawn() {
 
 do_install()   { bash tools/install.sh build test; }
 do_emulators() { bash tools/install.sh build test machines; }
-do_python()    { mk .venv/ready; }
+do_python()    { mk .venv/types/ready; }
 do_build()     { mk WERROR=1 all shared tests build/count_instructions.so build/faults/inject build/faults/inject.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests && build/phasor-bounds; }
 do_fuzz()      { build/fuzz_replay tests/fuzz/corpus; }  # the corpus of the fuzzers

@@ -11,23 +11,24 @@ multiplication an input at run time, a rotation six additions.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
 from phasor import scratch
 from phasor import vectors as V
+from phasor.errors import PhasorError
 from phasor.families.model import Model
 from phasor.files import read_text, writing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import Narrow, PhasorFile
-from phasor.format.layout import PhasorError
+from phasor.format.file import Narrow, PhasorFile, Weights
 from phasor.format.meta import as_stored
 from phasor.format.writer import write_model
 from phasor.moments import inputs as inputs_of_text
 from phasor.program import need_phasor
+from phasor.runs import Input, run_all
 from phasor.smoothing import Smoothed
 
 AUTO = "q8r-auto"
@@ -35,7 +36,7 @@ _TOKENS, _WINDOW = 512, 256  # of a text; what a decoder reads at once
 _NEAR = 1.25
 
 
-Source = Callable[[R.Slot], V.Stored]
+Source = Callable[[R.Slot], Weights]
 
 
 class Form(NamedTuple):
@@ -60,7 +61,7 @@ class Pick(NamedTuple):
 class _Rounded(V.ExactWeights):
     """Weights as the types of the model's matrices hold them; f32 ones are exact."""
 
-    def __init__(self, descriptor: dict, source: Source, model: Model) -> None:
+    def __init__(self, descriptor: dict[str, Any], source: Source, model: Model) -> None:
         super().__init__(as_stored(descriptor), source)
         for slot in self._slots.values():
             if slot.matrix:
@@ -78,16 +79,17 @@ class _Rounded(V.ExactWeights):
         return Narrow(L.dequantize(*stored, slot.cols, kind, np.float32))
 
 
-def _outputs(file: V.ExactWeights, inputs: Sequence[V.Input]) -> np.ndarray:
+def _outputs(file: V.ExactWeights, inputs: Sequence[Input]) -> np.ndarray:
     """The output rows (R, W) of all inputs."""
-    (runs,) = V.run_all(file, inputs, (np.float32,))
+    (runs,) = run_all(file, inputs, (np.float32,))
     return np.concatenate([ran.output for ran in runs])
 
 
 def _log_softmax(x: np.ndarray) -> np.ndarray:
     x = x.astype(np.float64)
     x = x - x.max(axis=1, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+    result: np.ndarray = x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+    return result
 
 
 def difference(exact: np.ndarray, got: np.ndarray, output: int) -> float:
@@ -106,7 +108,7 @@ def difference(exact: np.ndarray, got: np.ndarray, output: int) -> float:
 
 def calibration(
     model: Model, sections: dict[int, bytes], phasor: Path | None, text: Path | None
-) -> list[V.Input]:
+) -> list[Input]:
     """The ids that are read: of a text, which the phasor program makes with the model's tokenizer,
     or those of the file's test vectors."""
     d = model.descriptor
@@ -122,7 +124,7 @@ def calibration(
                 file, d, lambda slot: V.as_array(slot, model.weights(slot)), L.F32, sections
             )
         found = inputs_of_text(PhasorFile(path), program, words, _TOKENS, _WINDOW)
-        made = [V.Input(tuple(source), tuple(target)) for source, target in found]
+        made = [Input(tuple(source), tuple(target)) for source, target in found]
     if not any(given.source or given.target for given in made):
         raise PhasorError(f"{text}: the text has no tokens")
     return made

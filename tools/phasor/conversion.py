@@ -25,6 +25,7 @@ from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, set_inputs, write_model
 from phasor.moments import Moments
 from phasor.replay import Counting, finished
+from phasor.runs import Input, Step, steps_of
 from phasor.smoothing import Smoothed
 from phasor.tokenizers.section import Exportable
 
@@ -47,7 +48,7 @@ def progress(quiet: bool) -> Counting:
     if quiet or not sys.stderr.isatty():
         return lambda what, count: lambda: None
 
-    def counting(what: str, count: int) -> V.Step:
+    def counting(what: str, count: int) -> Step:
         done = iter(range(1, count + 1))
 
         def step() -> None:
@@ -123,12 +124,12 @@ def convert(
             "(--no-smooth leaves them)"
         )
     stored, counting = as_stored(descriptor), progress(quiet)
-    inputs: list[V.Input] = []
+    inputs: list[Input] = []
     texts = {EXPORTS[k]: made.text for k, made in sections.items() if isinstance(made, Exportable)}
     sections = {**sections, **{kind: text for kind, text in texts.items() if text}}
     if proof != V.NONE:
         exact = V.ExactWeights(stored, weights)
-        step = counting("layers of the test vectors", V.steps_of(stored))
+        step = counting("layers of the test vectors", steps_of(stored))
         more = (proof, step, model.inside)
         inputs, sections[VECTORS] = test_vectors(exact, expect, *more)
     else:
@@ -158,8 +159,8 @@ def convert(
 
 
 def test_vectors(
-    file: V.Weights, expect: Path | None, proof: str, step: V.Step, inside: tuple[int, ...] = ()
-) -> tuple[list[V.Input], bytes]:
+    file: V.Weights, expect: Path | None, proof: str, step: Step, inside: tuple[int, ...] = ()
+) -> tuple[list[Input], bytes]:
     """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
     if expect is None:
         inputs = V.choose_inputs(file.descriptor, proof=proof)

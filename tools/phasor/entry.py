@@ -135,7 +135,8 @@ class _Output:
 
     def write(self, text: str) -> int:
         with _told():
-            return self._stream.write(text)
+            result: int = self._stream.write(text)
+            return result
 
     def flush(self) -> None:
         with _told():

@@ -14,7 +14,7 @@ All in float32 or better: outputs of half precision differ by more than rounding
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from phasor.errors import PhasorError, named, printable
 from phasor.families.model import Model
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
+from phasor.runs import Input, Ran, run_all
 
 AUTHOR = "the model's own outputs"
 _OUTPUTS = ("output", "logits", "last_hidden_state", "pooled")
@@ -36,7 +37,7 @@ _MOST_VALUES = 1 << 27  # of one array
 class Expected(NamedTuple):
     """One input and what the model gives for it."""
 
-    given: V.Input
+    given: Input
     output: np.ndarray  # (rows, W) float64
     hidden: np.ndarray | None  # (layers + 1, T, D)
 
@@ -78,7 +79,7 @@ def put_vectors(arrays: Checkpoint, model: Model) -> None:
     side["vocabulary"] = around + len(rows)
 
 
-def _around(side: dict) -> int:
+def _around(side: dict[str, Any]) -> int:
     """Rows of the embedding that are no vectors of tests."""
     return len(side["prefix"]) + len(side["suffix"])
 
@@ -94,7 +95,9 @@ def _vectors(arrays: Checkpoint, width: int) -> np.ndarray:
     return values
 
 
-def read(arrays: Checkpoint, descriptor: dict, inside: tuple[int, ...] = ()) -> list[Expected]:
+def read(
+    arrays: Checkpoint, descriptor: dict[str, Any], inside: tuple[int, ...] = ()
+) -> list[Expected]:
     """The inputs of a file for this model. inside: ids that the model itself puts before them.
     PhasorError names the file and the array."""
     try:
@@ -103,7 +106,7 @@ def read(arrays: Checkpoint, descriptor: dict, inside: tuple[int, ...] = ()) -> 
         raise named(arrays.path, error) from error
 
 
-def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expected]:
+def _expected(arrays: Checkpoint, d: dict[str, Any], inside: tuple[int, ...]) -> list[Expected]:
     vectors = bool(d.get("source", {}).get("vectors"))
     known = ("vectors" if vectors else "ids", "target", *_OUTPUTS, "hidden")
     for name in arrays:
@@ -137,9 +140,9 @@ def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expe
     output, hidden = output.reshape(wanted), _hidden(arrays, d, sides[-1], (count, length))
     return [
         Expected(
-            V.Input(*((), tuple(ids[0][i])))
+            Input(*((), tuple(ids[0][i])))
             if sides == ("decoder",)
-            else V.Input(tuple(ids[0][i]), tuple(ids[1][i]) if both else ()),
+            else Input(tuple(ids[0][i]), tuple(ids[1][i]) if both else ()),
             output[i],
             None if hidden is None else hidden[:, i],
         )
@@ -147,7 +150,7 @@ def _expected(arrays: Checkpoint, d: dict, inside: tuple[int, ...]) -> list[Expe
     ]
 
 
-def _ids_of_vectors(arrays: Checkpoint, d: dict) -> list[list[int]]:
+def _ids_of_vectors(arrays: Checkpoint, d: dict[str, Any]) -> list[list[int]]:
     """The rows that put_vectors has made, with what stands around a sequence."""
     side, (count, length, _) = d["source"], _vectors(arrays, d["source"]["vectors"]).shape
     rows = np.arange(_around(side), _around(side) + count * length).reshape(count, length)
@@ -159,7 +162,7 @@ def _ids_of_vectors(arrays: Checkpoint, d: dict) -> list[list[int]]:
 
 
 def _ids(
-    arrays: Checkpoint, name: str, stack: str, d: dict, inside: tuple[int, ...]
+    arrays: Checkpoint, name: str, stack: str, d: dict[str, Any], inside: tuple[int, ...]
 ) -> list[list[int]]:
     if name not in arrays:
         raise PhasorError(f"{name}: is missing")
@@ -186,7 +189,9 @@ def _floats(arrays: Checkpoint, name: str) -> np.ndarray:
     return values
 
 
-def _hidden(arrays: Checkpoint, d: dict, stack: str, sizes: tuple[int, int]) -> np.ndarray | None:
+def _hidden(
+    arrays: Checkpoint, d: dict[str, Any], stack: str, sizes: tuple[int, int]
+) -> np.ndarray | None:
     if "hidden" not in arrays:
         return None
     layers, width = len(d[stack]["layers"]) // 2, d[stack]["width"]
@@ -198,16 +203,17 @@ def _hidden(arrays: Checkpoint, d: dict, stack: str, sizes: tuple[int, int]) -> 
     return values
 
 
-def gaps(one: Expected, ran: V.Ran) -> np.ndarray:
+def gaps(one: Expected, ran: Ran) -> np.ndarray:
     """How far each row is from the model's own, by the range of that."""
     whole = np.maximum(np.ptp(one.output, axis=1), 1e-30)
-    return np.abs(ran.output - one.output).max(axis=1) / whole
+    result: np.ndarray = np.abs(ran.output - one.output).max(axis=1) / whole
+    return result
 
 
 def check(file: V.Weights, expected: list[Expected], tolerance: float) -> None:
     """PhasorError where the description gives something else: the first row, and with hidden
     states the first layer."""
-    (runs,) = V.run_all(file, [one.given for one in expected], (np.float64,))
+    (runs,) = run_all(file, [one.given for one in expected], (np.float64,))
     for number, (one, ran) in enumerate(zip(expected, runs)):
         away = gaps(one, ran)
         if not (away <= tolerance).all():
@@ -219,11 +225,11 @@ def check(file: V.Weights, expected: list[Expected], tolerance: float) -> None:
             )
 
 
-def _first_layer(ran: V.Ran, one: Expected, tolerance: float) -> str:
+def _first_layer(ran: Ran, one: Expected, tolerance: float) -> str:
     """Where the hidden states begin to differ. The last ones may have the norm behind them."""
-    if one.hidden is None:
-        return ""
     trace = ran.source if ran.target is None else ran.target
+    if one.hidden is None or trace is None:
+        return ""
     for layer, (ours, theirs) in enumerate(
         zip((trace.embedding, *trace.residuals[:-1]), one.hidden)
     ):

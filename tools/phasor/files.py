@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, Callable, Iterator
 
 import numpy as np
 
-from phasor import scratch
-from phasor import mistaken
+from phasor import mistaken, scratch
 from phasor.errors import PhasorError, named, printable, shown
 from phasor.ignored import without
 
@@ -43,7 +42,7 @@ _KINDS = (
 # ---- Reading
 
 
-def cannot_read(path: os.PathLike | str, error: OSError) -> PhasorError:
+def cannot_read(path: os.PathLike[str] | str, error: OSError) -> PhasorError:
     return PhasorError(f"{path}: cannot be read: {error.strerror or error}")
 
 
@@ -51,13 +50,13 @@ def _kind_of(mode: int) -> str:
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
 
 
-def _check_kind(path: os.PathLike | str, mode: int) -> None:
+def _check_kind(path: os.PathLike[str] | str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise PhasorError(f"{path}: is {_kind_of(mode)}, expected a file")
 
 
 @contextlib.contextmanager
-def open_regular(path: os.PathLike | str) -> Iterator[BinaryIO]:
+def open_regular(path: os.PathLike[str] | str) -> Iterator[BinaryIO]:
     """The file, open for reading in the block, whose errors name it. PhasorError for what is no
     regular file: a pipe would wait, a device never ends."""
     try:
@@ -76,7 +75,7 @@ def open_regular(path: os.PathLike | str) -> Iterator[BinaryIO]:
         raise cannot_read(path, error) from error
 
 
-def _kind(path: os.PathLike | str) -> str | None:
+def _kind(path: os.PathLike[str] | str) -> str | None:
     """What a name leads to; None: it is no name of anything."""
     try:
         return _kind_of(os.stat(path).st_mode)
@@ -90,13 +89,13 @@ def _kind(path: os.PathLike | str) -> str | None:
     return None
 
 
-def is_file(path: os.PathLike | str) -> bool:
+def is_file(path: os.PathLike[str] | str) -> bool:
     """Whether a path that was given is a file's. PhasorError where it leads to neither a file nor
     a directory: a link to what is not there or to itself, a pipe, a device."""
     return _kind(path) != _FOLDER and has_file(path)
 
 
-def has_file(path: os.PathLike | str) -> bool:
+def has_file(path: os.PathLike[str] | str) -> bool:
     """Whether there is a file of a name that a reader looks for. PhasorError where something else
     has the name: what cannot be read is not what is not there."""
     kind = _kind(path)
@@ -105,7 +104,7 @@ def has_file(path: os.PathLike | str) -> bool:
     return kind is not None
 
 
-def read_start(path: os.PathLike | str) -> bytes:
+def read_start(path: os.PathLike[str] | str) -> bytes:
     """The first bytes of a file, which tell what it is (mistaken.py)."""
     with open_regular(path) as file:
         return file.read(mistaken.START_BYTES)
@@ -126,7 +125,7 @@ def described_beside(path: Path) -> Path:
     return path.with_suffix(".toml") if path.name else path / "model.toml"
 
 
-def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
+def read_bytes(path: os.PathLike[str] | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -141,7 +140,7 @@ def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     return data
 
 
-def read_text(path: os.PathLike | str, limit: int = TEXT_BYTES) -> str:
+def read_text(path: os.PathLike[str] | str, limit: int = TEXT_BYTES) -> str:
     """The whole file as text; as in Python's text files every line end becomes a line feed."""
     try:
         text = read_bytes(path, limit).decode("utf-8")
@@ -156,7 +155,7 @@ def is_below(name: str) -> bool:
     return name.isprintable() and ".." not in path.parts and not path.is_absolute()
 
 
-def map_bytes(path: os.PathLike | str) -> np.ndarray:
+def map_bytes(path: os.PathLike[str] | str) -> np.ndarray:
     """The file's bytes, mapped and not read: u8."""
     with open_regular(path) as file:
         try:
@@ -170,9 +169,11 @@ def map_bytes(path: os.PathLike | str) -> np.ndarray:
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(items)
     if len(out) != len(items):
-        seen = set()
-        twice = next(key for key, _ in items if key in seen or seen.add(key))
-        raise PhasorError(f"{shown(twice)} is there twice")
+        seen: set[str] = set()
+        for key, _ in items:
+            if key in seen:
+                raise PhasorError(f"{shown(key)} is there twice")
+            seen.add(key)
     return out
 
 
@@ -181,7 +182,7 @@ _PLAIN = {str, int, bool, type(None)}
 
 def _check_values(value: Any, texts: bool) -> None:
     """Depth and numbers, and where `texts` the halves of surrogate pairs, which no encoding has."""
-    todo = [({"": value}, "", -1)]
+    todo: list[tuple[Any, str, int]] = [({"": value}, "", -1)]
     while todo:
         inside, name, depth = todo.pop()
         if depth > JSON_DEPTH:
@@ -241,7 +242,7 @@ def parse_object(data: bytes, as_float: Callable[[str], float] | None = None) ->
     return value
 
 
-def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
+def read_value(path: os.PathLike[str] | str, limit: int = CONFIG_BYTES) -> Any:
     """What a JSON file holds; PhasorError names the file."""
     try:
         return without(path, parse_json(read_bytes(path, limit)))
@@ -250,13 +251,14 @@ def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
 
 
 def read_json(
-    path: os.PathLike | str,
+    path: os.PathLike[str] | str,
     limit: int = CONFIG_BYTES,
     as_float: Callable[[str], float] | None = None,
 ) -> dict[str, Any]:
     """A file with a JSON object; PhasorError names the file."""
     try:
-        return without(path, parse_object(read_bytes(path, limit), as_float))
+        result: dict[str, Any] = without(path, parse_object(read_bytes(path, limit), as_float))
+        return result
     except PhasorError as error:
         raise named(path, error) from error
 
@@ -289,7 +291,7 @@ def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _stat(path: os.PathLike | str) -> os.stat_result | None:
+def _stat(path: os.PathLike[str] | str) -> os.stat_result | None:
     """None where there is nothing; what cannot be known is an error."""
     try:
         return os.stat(path)
@@ -297,7 +299,7 @@ def _stat(path: os.PathLike | str) -> os.stat_result | None:
         return None
 
 
-def _is_folder(path: os.PathLike | str) -> bool:
+def _is_folder(path: os.PathLike[str] | str) -> bool:
     found = _stat(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
@@ -308,7 +310,7 @@ def _is_ours(path: str) -> bool:
         return os.fstat(file.fileno()).st_size == 0 or file.read(8) == b"\x89PHASOR\n"
 
 
-def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -> None:
+def check_output(output: os.PathLike[str] | str, *inputs: os.PathLike[str] | str | None) -> None:
     """PhasorError where `output` cannot become a file, or where it is one of the inputs, under
     whatever name: the file itself, a link to it, or what a directory of inputs has in it (a .phasor
     file there is a result, and may be replaced). Nothing is read and nothing is written."""
@@ -328,8 +330,8 @@ def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -
         return
     if not stat.S_ISREG(found.st_mode):
         raise PhasorError(f"{output}: is {_kind_of(found.st_mode)}, expected the name of a file")
-    for given in filter(None, inputs):
-        if (is_there := _stat(given)) is None:
+    for given in inputs:
+        if not given or (is_there := _stat(given)) is None:
             continue
         if os.path.samestat(is_there, found):
             raise PhasorError(
@@ -345,7 +347,7 @@ def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -
             )
 
 
-def _is_linked(found: os.stat_result, folder: os.PathLike | str) -> bool:
+def _is_linked(found: os.stat_result, folder: os.PathLike[str] | str) -> bool:
     """Whether a file has another name in a directory."""
 
     def refuse(error: OSError) -> None:
@@ -357,7 +359,7 @@ def _is_linked(found: os.stat_result, folder: os.PathLike | str) -> bool:
 
 
 @contextlib.contextmanager
-def writing(path: os.PathLike | str) -> Iterator[BinaryIO]:
+def writing(path: os.PathLike[str] | str) -> Iterator[BinaryIO]:
     """A file of `scratch.file()`, new, open for reading and writing. An error of the system that
     names no file is of this one: who reads something else in the block names it."""
     try:
@@ -370,7 +372,7 @@ def writing(path: os.PathLike | str) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
+def replacing(path: os.PathLike[str] | str) -> Iterator[BinaryIO]:
     """A temporary file beside `path` that no other process has, open for reading and writing; it
     becomes `path` when the block ends without an error. A link is followed. After any error, and
     after a signal that entry.py turns into one, the temporary file is gone and `path` is what it
@@ -401,7 +403,7 @@ def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
             os.close(directory)
 
 
-def write_text(path: os.PathLike | str, text: str) -> None:
+def write_text(path: os.PathLike[str] | str, text: str) -> None:
     """A UTF-8 text file, whole or not at all."""
     with replacing(path) as file:
         file.write(text.encode("utf-8"))

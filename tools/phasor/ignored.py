@@ -62,7 +62,7 @@ def ignoring(texts: Sequence[str]) -> Iterator[list[Ignored]]:
         _now.clear()
 
 
-def without(path: os.PathLike | str, value: Any) -> Any:
+def without(path: os.PathLike[str] | str, value: Any) -> Any:
     """A file's value, without the keys that are ignored in it."""
     for one in _now:
         if one.is_of(PurePath(path)):

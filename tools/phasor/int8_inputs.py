@@ -121,4 +121,5 @@ def _logits(phasor: Path, file: Path, ids: list[int], array: Path) -> np.ndarray
         found = np.load(array)
     except (OSError, ValueError) as error:
         raise PhasorError(f"{array}: cannot be read: {error}") from error
-    return found[: len(ids)]
+    result: np.ndarray = found[: len(ids)]
+    return result

@@ -15,18 +15,18 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from phasor import vectors as V
 from phasor.arguments import Parser
 from phasor.entry import front_door
+from phasor.errors import PhasorError
 from phasor.files import check_output, map_bytes, read_text, replacing
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.format.layout import PhasorError
 from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
 
@@ -132,7 +132,9 @@ class Moments:
     """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the
     order of the file (`Observer.moments`)."""
 
-    def __init__(self, descriptor: dict, values: np.ndarray, name: str = "moments") -> None:
+    def __init__(
+        self, descriptor: dict[str, Any], values: np.ndarray, name: str = "moments"
+    ) -> None:
         self._rows, at = {}, 0
         for slot in R.slots(descriptor):
             if slot.matrix:

@@ -35,11 +35,11 @@ from matplotlib import pyplot as plt
 from phasor import scratch  # noqa: E402
 from phasor.arguments import Parser  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
+from phasor.errors import PhasorError
 from phasor.files import check_output, open_regular, parse_json, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
-from phasor.format.layout import PhasorError  # noqa: E402
 from phasor.program import ids_text, need_phasor, printed_ids, run  # noqa: E402
 
 SMALLEST = 1e-30  # a weight below it has no logarithm worth drawing
@@ -90,7 +90,8 @@ def added(program: Path, model: Path, token: int, count: int) -> np.ndarray:
         )
     hidden, _ = array(program, model, "--hidden", repeated(token, length_of(file, count)), 1)
     own = file.weights(tensors << 24 | R.EMBEDDING)[token] * s["embedding_scale"]
-    return hidden[0][: length_of(file, count)] - own
+    result: np.ndarray = hidden[0][: length_of(file, count)] - own
+    return result
 
 
 def scores_by_distance(program: Path, model: Path, token: int, count: int) -> np.ndarray:
@@ -264,9 +265,7 @@ def numbers(text: str) -> list[int]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = Parser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("columns", "table", "distance", "attention"):
         command = commands.add_parser(name)

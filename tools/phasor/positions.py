@@ -62,7 +62,8 @@ def t5_buckets(distance: np.ndarray, buckets: int, most: int, two_sided: bool) -
     ratio = np.log(grows.astype(np.float64)).astype(np.float32) / np.float32(math.log(most / exact))
     steps = (ratio * np.float32(buckets - exact)).astype(distance.dtype)
     grown = np.minimum(exact + steps, buckets - 1)
-    return first + np.where(away < exact, away, grown)
+    result: np.ndarray = first + np.where(away < exact, away, grown)
+    return result
 
 
 def t5_table(bias: np.ndarray, most: int, two_sided: bool) -> np.ndarray:

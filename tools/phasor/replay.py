@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import BinaryIO, Callable, NamedTuple, Sequence
+from typing import Any, BinaryIO, Callable, NamedTuple, Sequence
 
 from phasor import scratch
 from phasor.errors import PhasorError
@@ -13,16 +13,13 @@ from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import F32, F64
 from phasor.format.writer import replace_section
 from phasor.program import ProgramFailed, run
-from phasor.runs import Ran
+from phasor.runs import Input, Ran, Step, steps_of
 from phasor.vectors import (
     MOST_IN_FLOAT32,
-    Input,
-    Step,
     build_stored,
     measured_tolerance,
     moved_by_rounding,
     read,
-    steps_of,
     tolerance_of,
     with_hashes,
     with_tolerance,
@@ -38,7 +35,7 @@ Counting = Callable[[str, int], Step]
 class Replay(NamedTuple):
     """What `phasor verify` says of a file's vectors."""
 
-    vectors: list[dict]
+    vectors: list[dict[str, Any]]
     numerics: int
 
     @property
@@ -46,7 +43,8 @@ class Replay(NamedTuple):
         return [int(vector["hash"], 16) for vector in self.vectors]
 
     def worst(self, name: str) -> float:
-        return max(vector[name] for vector in self.vectors)
+        result: float = max(vector[name] for vector in self.vectors)
+        return result
 
 
 class Disagrees(PhasorError):
@@ -113,8 +111,9 @@ def finished(
     exact = all(entry.type in (F32, F64) for entry in file.entries.values())
     step = counting("layers of the stored test vectors", steps_of(file.descriptor))
     if phasor is None:
-        measured = None if exact else measured_tolerance(section, file, inputs, step)
-        return section if exact else with_tolerance(section, measured)
+        if exact:
+            return section
+        return with_tolerance(section, measured_tolerance(section, file, inputs, step))
     if exact:
         section, found = _agreed(stream, section, inputs, phasor)
     else:

@@ -22,7 +22,7 @@ class Input(NamedTuple):
     target: tuple[int, ...]
 
 
-def rows_of(descriptor: dict, source: Sequence[int], target: Sequence[int]) -> int:
+def rows_of(descriptor: dict[str, Any], source: Sequence[int], target: Sequence[int]) -> int:
     """Output rows of a vector: one a target token; of an encoder as its output says."""
     return len(target) or D.output_rows(descriptor, len(source))
 
@@ -69,7 +69,9 @@ def _passes(model: Reference, inputs: Sequence[Input]) -> Generator[None, None, 
     if targets:
         memory = source.output if source else None
         target = yield from model.decoding(targets, memory, spans=target_spans)
-    output = model.output(source if target is None else target)
+    last = source if target is None else target
+    assert last is not None  # an input has ids of one side at least
+    output = model.output(last)
     rows = [rows_of(model.d, *given) for given in inputs]
     ends = np.cumsum([0, *rows])
     return [
@@ -107,7 +109,7 @@ def run_all(
     together, so that each tensor is read, and is in memory, once. step: called after each layer.
     kind: of the model in the last type."""
     once = _Once(file)
-    kinds = [*[Reference] * (len(dtypes) - 1), kind]
+    kinds: list[Any] = [*[Reference] * (len(dtypes) - 1), kind]
     models = [made(once, dtype=dtype, shared=True) for made, dtype in zip(kinds, dtypes)]
     runs = [_passes(model, inputs) for model in models]
     done: dict[int, list[Ran]] = {}
@@ -125,7 +127,7 @@ def run_all(
     return [done[at] for at in range(len(runs))]
 
 
-def steps_of(descriptor: dict) -> int:
+def steps_of(descriptor: dict[str, Any]) -> int:
     """How often run_all calls `step`."""
     stacks = [name for name in ("encoder", "decoder") if name in descriptor]
     return sum(len(descriptor[name]["layers"]) // 2 + 1 for name in stacks) + 1

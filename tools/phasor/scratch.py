@@ -17,12 +17,12 @@ from typing import Iterator
 _there: list[str] = []
 
 
-def add(path: os.PathLike | str) -> None:
+def add(path: os.PathLike[str] | str) -> None:
     """Before it is made."""
     _there.append(str(path))
 
 
-def remove(path: os.PathLike | str) -> None:
+def remove(path: os.PathLike[str] | str) -> None:
     """A file, or a folder with what is in it, if it is there."""
     try:
         os.unlink(path)

@@ -29,7 +29,7 @@ class Rule(NamedTuple):
 
     kind: str  # "used", "harmless" or "refused"
     why: str
-    values: tuple = ()  # of "refused": those that are not
+    values: tuple[Any, ...] = ()  # of "refused": those that are not
 
 
 class _Node:
@@ -58,9 +58,7 @@ class _Node:
         """What a name is, the exact one first."""
         found = [self.own[name]] if name in self.own else []
         return found + [
-            node
-            for pattern, node in self.patterns
-            if pattern == _ANY or fnmatchcase(name, pattern)
+            node for pattern, node in self.patterns if pattern == _ANY or fnmatchcase(name, pattern)
         ]
 
 
@@ -140,9 +138,7 @@ def _unknown(path: Path, keys: list[tuple[str, Any]]) -> PhasorError:
     )
 
 
-def _walk(
-    nodes: list[_Node], value: Any, prefix: str
-) -> Iterator[tuple[str, Any, Rule | None]]:
+def _walk(nodes: list[_Node], value: Any, prefix: str) -> Iterator[tuple[str, Any, Rule | None]]:
     """(key, value, its rule or None) of each key that is known by itself, or not known."""
     waiting = [(nodes, value, prefix)]
     while waiting:

@@ -11,7 +11,7 @@ needed, and the same model gives the same file on every machine.
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -24,11 +24,17 @@ from phasor.format.file import PhasorFile, Weights
 from phasor.format.layout import F32
 from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
+from phasor.runs import Input
 
 _LENGTH, _STRENGTH = 64, 0.5
 _NORM_OF = {R.QKV: R.ATTENTION_BEFORE, R.FFN_IN: R.FFN_BEFORE}
 _FLAG = {R.QKV: 1, R.FFN_IN: 2}
 Source = Callable[[R.Slot], Weights]
+
+
+def _numbers(value: Weights) -> np.ndarray:
+    assert isinstance(value, np.ndarray)  # models of quantized values are not smoothed
+    return value
 
 
 class _Observer(Reference):
@@ -45,7 +51,7 @@ class _Observer(Reference):
 
 
 def observe(
-    descriptor: dict, source: Source, inputs: Sequence[V.Input]
+    descriptor: dict[str, Any], source: Source, inputs: Sequence[Input]
 ) -> dict[tuple[int, int, int], np.ndarray]:
     """The largest magnitudes over these inputs, of the model in float64."""
     with scratch.file() as path:
@@ -70,7 +76,8 @@ def scales(largest: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     weight, input_ = np.log2(np.maximum(found, most * 2.0**-10))
     exponent = _STRENGTH * weight - (1 - _STRENGTH) * input_
     power = np.clip(np.rint(exponent - np.median(exponent)), -12, 12).astype(int)
-    return np.ldexp(np.float32(1), power)
+    result: np.ndarray = np.ldexp(np.float32(1), power)
+    return result
 
 
 class Smoothed:
@@ -78,7 +85,7 @@ class Smoothed:
     of write_model."""
 
     def __init__(
-        self, descriptor: dict, source: Source, inputs: Sequence[V.Input] | None = None
+        self, descriptor: dict[str, Any], source: Source, inputs: Sequence[Input] | None = None
     ) -> None:
         """inputs: the ids that are read; None: random ones."""
         inputs = inputs or V.choose_inputs(D.with_defaults(descriptor))
@@ -96,7 +103,7 @@ class Smoothed:
             key = R.key_of(stack, weights, role)
             if kind["parallel"] or kind["input_scales"]:
                 continue
-            self._scales[key] = scales(seen, source(slots[key]))
+            self._scales[key] = scales(seen, _numbers(source(slots[key])))
             norm = R.key_of(stack, weights, _NORM_OF[role])
             if norm in slots:
                 self._folded[norm] = self._folded[norm + 1] = self._scales[key]
@@ -110,9 +117,10 @@ class Smoothed:
         matrix = slot.key - 2
         if slot.role - 2 in _FLAG and matrix in self._scales:
             return self._scales[matrix]
-        value = self.source(slot)
+        value = _numbers(self.source(slot))
         # v reads what q and k do
         matrix = slot.key - (R.V - R.QKV) * (slot.role == R.V)
         if matrix in self._scales:
-            return value / self._scales[matrix]
+            result: Weights = value / self._scales[matrix]
+            return result
         return value * self._folded[slot.key] if slot.key in self._folded else value

@@ -6,12 +6,13 @@ import importlib
 import signal
 import sys
 from pathlib import Path
+from typing import Callable
 
 PYTHON = (3, 11)  # the oldest that runs the tools
 _TOOLS = Path(__file__).resolve().parents[1]
 
 
-def start(script, module):
+def start(script: str, module: str) -> int:
     """Runs `main` of a module as the script of this name. Returns the exit status."""
     if sys.version_info < PYTHON:
         return _refuse(script, "needs Python %d.%d or newer, this is %d.%d" % (
@@ -21,13 +22,13 @@ def start(script, module):
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        main = importlib.import_module(module).main
+        main: Callable[[], int] = importlib.import_module(module).main
     except ImportError as error:
         return _refuse(script, missing(error))
     return main()
 
 
-def missing(error):
+def missing(error: ImportError) -> str:
     """What to do about an import that failed: which file of requirements lists the package."""
     package = (error.name or "").split(".")[0].replace("_", "-")
     if not (_TOOLS / "requirements.txt").is_file():  # installed, without a checkout
@@ -45,19 +46,19 @@ def missing(error):
     return "a package is missing: %s" % error
 
 
-def convert():
+def convert() -> int:
     """The command phasor-convert of an installed package, as those below."""
     return start("phasor-convert", "phasor.convert")
 
 
-def verify():
+def verify() -> int:
     return start("phasor-verify", "phasor.verify")
 
 
-def plot():
+def plot() -> int:
     return start("phasor-plot", "phasor.plot")
 
 
-def _refuse(script, why):
+def _refuse(script: str, why: str) -> int:
     sys.stderr.write("%s: %s\n" % (script, why))
     return 1

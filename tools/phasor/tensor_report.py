@@ -75,8 +75,8 @@ def lines(model: Model) -> Iterator[str]:
     yield "\t".join(COLUMNS)
     for name, stored in checkpoint.tensors.items():
         values = None if getattr(stored, "repeats", False) else stored.load()
-        kind = getattr(stored, "dtype", None)
-        kind = _TYPES.get(kind) or getattr(getattr(stored, "type", None), "name", "F32")
+        kind = _TYPES.get(getattr(stored, "dtype", ""))
+        kind = kind or str(getattr(getattr(stored, "type", None), "name", "F32"))
         use = uses.get(name) or _left_out(model, name)
         yield _line(name, kind, stored.shape, values, use)
     for slot in R.slots(model.descriptor):

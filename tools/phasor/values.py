@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Any, Mapping, TypeGuard
 
 _LARGEST = 1e30  # of a number
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """A finite number of a size that can be computed with."""
     return (
         isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
     )
 
 
-def is_whole(value: Any, low: int, high: int) -> bool:
+def is_whole(value: Any, low: int, high: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 

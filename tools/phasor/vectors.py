@@ -6,24 +6,16 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from typing import Callable, NamedTuple, Sequence, Union
-
-import phasor.threads  # noqa: F401  before NumPy
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
+import phasor.threads  # noqa: F401  before NumPy
+from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format.file import Narrow, PhasorFile, Quantized
 from phasor.format.file import Weights as Stored
-from phasor.format.layout import (
-    F32,
-    PANEL16,
-    QUANTIZED,
-    PhasorError,
-    dequantize,
-    flush_subnormals,
-    round_up,
-)
+from phasor.format.layout import F32, PANEL16, QUANTIZED, dequantize, flush_subnormals, round_up
 from phasor.format.tensors import Slot, key_of, slots
 from phasor.reference.forward import Reference, Trace
 from phasor.runs import Input, Ran, Step, rows_of, run_all, steps_of
@@ -59,7 +51,7 @@ class ExactWeights:
     """What the reference reads of a file (descriptor, entries, weights), of weights that are not
     stored yet: all matrices are f32."""
 
-    def __init__(self, descriptor: dict, source: Callable[[Slot], Stored]) -> None:
+    def __init__(self, descriptor: dict[str, Any], source: Callable[[Slot], Stored]) -> None:
         """source gives the values of each slot; the descriptor has every default filled in."""
         self.descriptor, self._source = descriptor, source
         self._slots = {slot.key: slot for slot in slots(descriptor)}
@@ -88,9 +80,12 @@ def _numbers(text: str, count: int) -> np.ndarray:
     )
 
 
-def first_id(side: dict) -> int | None:
+def first_id(side: dict[str, Any]) -> int | None:
     """What a decoder's input begins with."""
-    return side["decoder_start"] if side["decoder_start"] is not None else side["start"]
+    result: int | None = (
+        side["decoder_start"] if side["decoder_start"] is not None else side["start"]
+    )
+    return result
 
 
 def author_of(proof: str) -> str:
@@ -98,7 +93,7 @@ def author_of(proof: str) -> str:
     return AUTHOR + _SHORTER * (proof == SHORT)
 
 
-def choose_inputs(descriptor: dict, seed: int = 1, proof: str = FULL) -> list[Input]:
+def choose_inputs(descriptor: dict[str, Any], seed: int = 1, proof: str = FULL) -> list[Input]:
     """Three inputs: of length 1, of a usual length, and a long one of bounded cost (at most 64,
     below the model's maximum), which a short proof does without."""
 
@@ -118,7 +113,8 @@ def choose_inputs(descriptor: dict, seed: int = 1, proof: str = FULL) -> list[In
 
     out = []
     for source_wanted, target_wanted in ((1, 1), (11, 9), (64, 40))[: 3 - (proof == SHORT)]:
-        source = target = ()
+        source: tuple[int, ...] = ()
+        target: tuple[int, ...] = ()
         if "encoder" in descriptor:
             source = ids(
                 "source", length("encoder", source_wanted), None, descriptor["source"]["suffix"]
@@ -134,11 +130,14 @@ def _places(count: int, seed: int) -> np.ndarray:
     """16 places below count, ascending; they repeat only where count is smaller than 16."""
     if count >= SAMPLES:  # one of each of 16 equal stretches
         borders = np.arange(SAMPLES + 1) * count // SAMPLES
-        return (borders[:-1] + _numbers(f"places {seed}", SAMPLES) % np.diff(borders)).astype("<u4")
+        result: np.ndarray = (
+            borders[:-1] + _numbers(f"places {seed}", SAMPLES) % np.diff(borders)
+        ).astype("<u4")
+        return result
     return np.sort(np.arange(SAMPLES) % count).astype("<u4")
 
 
-def section_bytes(descriptor: dict, inputs: Sequence[Input]) -> int:
+def section_bytes(descriptor: dict[str, Any], inputs: Sequence[Input]) -> int:
     """Bytes of the section for these inputs, before anything is computed."""
     size = 24 + round_up(len(AUTHOR.encode()), 4)
     for source, target in inputs:
@@ -182,7 +181,7 @@ def _differences(file: Weights, exact: Ran, rounded: Ran, seed: int) -> float:
         _check_finite(file, ran)
     worst = _share(rounded.output - exact.output, np.ptp(exact.output, axis=1))
     for one, other, offset in zip(exact.traces, rounded.traces, (0, 1)):
-        if one is not None:
+        if one is not None and other is not None:
             want, got = (
                 _samples(run, one.output.shape[0] // 2, seed + offset)[1] for run in (one, other)
             )
@@ -266,8 +265,8 @@ def tolerance_of(exact: float, logit: float, residual: float, lead: float) -> fl
     The numbers are those of `phasor verify`: f32, and the same ones on every machine. `phasor
     quantize` takes the same.
     """
-    exact, logit, residual, lead = map(np.float32, (exact, logit, residual, lead))
-    return float(max(exact, lead, 2 * logit, 2 * residual))
+    given = np.array([exact, lead, logit, residual], np.float32)
+    return float((given * np.array([1, 1, 2, 2], np.float32)).max())
 
 
 def measured_tolerance(
@@ -320,7 +319,8 @@ class Disturbed(Reference):
         if not step:
             size = 2.0**-24 * math.sqrt(x.shape[1]) * np.sqrt(terms + y * y)
         bits = _numbers(f"signs {stack} {weights} {role}", y.size) & 1
-        return y + size * (2 * bits.reshape(y.shape) - 1)
+        result: np.ndarray = y + size * (2 * bits.reshape(y.shape) - 1)
+        return result
 
 
 def moved_by_rounding(
@@ -365,7 +365,9 @@ def with_tolerance(section: bytes, tolerance: float) -> bytes:
     return bytes(out)
 
 
-def with_hashes(section: bytes, descriptor: dict, hashes: Sequence[int], numerics: int) -> bytes:
+def with_hashes(
+    section: bytes, descriptor: dict[str, Any], hashes: Sequence[int], numerics: int
+) -> bytes:
     """The same section with the hashes of phasor's own logits put in."""
     out = bytearray(section)
     struct.pack_into("<I", out, 4, numerics)
@@ -406,7 +408,7 @@ class Section(NamedTuple):
     vectors: list[Vector]
 
 
-def read(section: bytes, descriptor: dict) -> Section:
+def read(section: bytes, descriptor: dict[str, Any]) -> Section:
     """The section's content; PhasorError when it is not sound."""
     try:
         return _read(section, descriptor)
@@ -414,7 +416,7 @@ def read(section: bytes, descriptor: dict) -> Section:
         raise PhasorError("test vectors: the section is cut off") from error
 
 
-def _read(section: bytes, descriptor: dict) -> Section:
+def _read(section: bytes, descriptor: dict[str, Any]) -> Section:
     count, numerics, author_bytes, tolerance, samples, reserved = struct.unpack_from(
         "<IIIfII", section
     )
@@ -435,7 +437,7 @@ def _read(section: bytes, descriptor: dict) -> Section:
         n, t, rs, rt, hash_ = struct.unpack_from("<IIIIQ", section, at)
         at += 24
         source, target, logit_ids = take(n, "<u4"), take(t, "<u4"), take(samples, "<u4")
-        count = rows_of(descriptor, source, target)
+        count = rows_of(descriptor, source.tolist(), target.tolist())
         rows = take(count * (3 + samples), "<u4").reshape(count, 3 + samples)
         floats = np.ascontiguousarray(rows[:, 1:]).view("<f4")
         residuals = []

@@ -20,21 +20,22 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
 from phasor import scratch
 from phasor import vectors as V
 from phasor.arguments import Parser
-from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.entry import front_door
+from phasor.errors import PhasorError
 from phasor.families import names as N
 from phasor.files import described_beside, open_regular, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import VECTORS, PhasorFile
-from phasor.format.layout import PhasorError
 from phasor.program import find_phasor, ids_text, printed_ids, run
 from phasor.reference.forward import Reference, parse_ids
 from phasor.sources.state_dict import model as state_dict
@@ -84,7 +85,7 @@ def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, s
     return out
 
 
-def refuse_positions(description: Description, d: dict) -> None:
+def refuse_positions(description: Description, d: dict[str, Any]) -> None:
     """PhasorError for position encodings that the converter reads and the PyTorch modules here do
     not have."""
     for stack, s in description.stacks.items():
@@ -112,7 +113,7 @@ def buckets_of(description: Description, checkpoint: Checkpoint) -> int:
     return next((checkpoint.shape(name)[0] for name in found if name in checkpoint), 32)
 
 
-def torch_module(description: Description, path: Path):
+def torch_module(description: Description, path: Path) -> Any:
     """The preset's module with the checkpoint's weights, in float32. PhasorError when they do not
     fit it."""
     try:
@@ -154,23 +155,25 @@ def torch_module(description: Description, path: Path):
     return module
 
 
-def run_torch(module, source: Sequence[int], target: Sequence[int]) -> Run:
+def run_torch(module: Any, source: Sequence[int], target: Sequence[int]) -> Run:
     import torch
 
     with torch.no_grad():
         logits = module(torch.tensor([list(source)]), torch.tensor([list(target)]))[0].numpy()
-    return Run(*(torch.cat(module.seen[name]).numpy() for name in ("encoder", "decoder")), logits)
+    encoder, decoder = (torch.cat(module.seen[name]).numpy() for name in ("encoder", "decoder"))
+    return Run(encoder, decoder, logits)
 
 
 def run_reference(model: Reference, source: Sequence[int], target: Sequence[int]) -> Run:
     encoded = model.encode(source)
     decoded = model.decode(target, encoded.output)
-    return Run(np.stack(encoded.residuals), np.stack(decoded.residuals), decoded.logits)
+    return Run(np.stack(encoded.residuals), np.stack(decoded.residuals), model.output(decoded))
 
 
 def _array(path: Path) -> np.ndarray:
     with open_regular(path) as file:
-        return np.load(file)
+        result: np.ndarray = np.load(file)
+        return result
 
 
 def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequence[int]) -> Run:
@@ -206,7 +209,11 @@ def table(pairs: list[tuple[Run, Run] | None]) -> list[Row]:
 
     def row(name: str, part: Callable[[Run], np.ndarray], logits: bool = False) -> Row:
         return Row(
-            name, [None if pair is None else difference(*map(part, pair), logits) for pair in pairs]
+            name,
+            [
+                None if pair is None else difference(part(pair[0]), part(pair[1]), logits)
+                for pair in pairs
+            ],
         )
 
     rows = [
@@ -254,7 +261,7 @@ def inputs_of(file: PhasorFile, args: argparse.Namespace) -> list[tuple[list[int
     ]  # a forced end id would stop phasor
 
 
-def engines(args: argparse.Namespace) -> tuple:
+def engines(args: argparse.Namespace) -> tuple[Any, ...]:
     """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
     toml = args.describe or described_beside(args.checkpoint)
@@ -300,7 +307,7 @@ def compare(args: argparse.Namespace) -> bool:
 # ---- Greedy output of whole sentences
 
 
-def sentence_ids(description: Description, d: dict, path: Path) -> list[list[int]]:
+def sentence_ids(description: Description, d: dict[str, Any], path: Path) -> list[list[int]]:
     """The source ids of each line by the sentencepiece package, with the prefix and suffix of the
     model."""
     try:

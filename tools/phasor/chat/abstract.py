@@ -19,7 +19,7 @@ class Function(NamedTuple):
 
 class Macro(NamedTuple):
     node: Any
-    scopes: tuple  # that it sees
+    scopes: tuple[Any, ...]  # that it sees
 
 
 class Namespace(NamedTuple):
@@ -57,21 +57,21 @@ class Selected(NamedTuple):
     each a function of a message. `listed`: as a list, which has a length and indexes."""
 
     items: "Val"
-    tests: tuple
+    tests: tuple[Any, ...]
     listed: bool = False
 
 
 class Items(NamedTuple):
     """A list that is written out, of values that are not all known."""
 
-    values: tuple
+    values: tuple[Any, ...]
 
 
 # What only the compiler knows.
 OBJECTS = (Function, Reversed, Selected, Macro, Namespace, Loop, Method, Split)
 
 
-def kinds(*names: str) -> frozenset:
+def kinds(*names: str) -> frozenset[Any]:
     return frozenset(names)
 
 
@@ -81,13 +81,13 @@ OTHER = kinds("other")  # what no value of a program is
 
 
 class Val(NamedTuple):
-    code: tuple
-    types: frozenset
+    code: tuple[Any, ...]
+    types: frozenset[Any]
     const: Any = UNKNOWN
     pure: bool = True  # the code cannot fail
     truth_: bool | None = None
     # how it is written in parts: ("cat", ((Val, strict), …)) or ("cond", test, yes, no)
-    shape: tuple | None = None
+    shape: tuple[Any, ...] | None = None
     role: bool = False
 
     @property
@@ -104,7 +104,7 @@ class Val(NamedTuple):
         return self.sure and not isinstance(self.const, (*OBJECTS, Items))
 
     @property
-    def seen(self) -> tuple:
+    def seen(self) -> tuple[Any, ...]:
         """What must be alike for two values to be taken for one."""
         kind = type(self.const) if self.known else None
         return kind, self.types, self.role, self.truth, self.code

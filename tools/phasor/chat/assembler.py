@@ -18,7 +18,7 @@ class Assembler:
     """Code as the compiler leaves it, (operation, argument) with labels; section() gives its
     bytes."""
 
-    def __init__(self, code: list, spend: Callable[[int], None]) -> None:
+    def __init__(self, code: list[Any], spend: Callable[[int], None]) -> None:
         self.spend = spend
         live = None
         while True:  # a variable that nothing reads is not kept, nor what only it reads
@@ -36,7 +36,7 @@ class Assembler:
             raise Refused(what, line)
         self.code = self.tidy(flat)
 
-    def flat(self, code: Iterable, live: set | None) -> Iterable[tuple]:
+    def flat(self, code: Iterable[Any], live: set[Any] | None) -> Iterable[tuple[Any, ...]]:
         for op, arg in code:
             if op != "SET":
                 yield op, arg
@@ -51,7 +51,7 @@ class Assembler:
                 yield from self.flat(value, live)
                 yield "POP", 0
 
-    def reached(self, code: list) -> list:
+    def reached(self, code: list[Any]) -> list[Any]:
         """Without what cannot be reached, jumps to the next place, and places that nothing jumps
         to."""
         while True:
@@ -82,9 +82,9 @@ class Assembler:
                 return kept
             code = kept
 
-    def tidy(self, code: list) -> list:
+    def tidy(self, code: list[Any]) -> list[Any]:
         """Texts that follow each other as one; only those lines that something can fail on."""
-        out: list = []
+        out: list[Any] = []
         line = written = 0
         for op, arg in code:
             if op == "LINE":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
+from typing import Any
 
 from phasor.chat import values as V
 from phasor.chat.abstract import (
@@ -81,7 +82,7 @@ class Calls(Expressions):
             return self.call_method(target.base, target.name, arguments, keywords)
         return self.refuse(f"{name}()" if named else f".{name}()")
 
-    def call_function(self, name: str, arguments: list[Val], keywords: dict) -> Val:
+    def call_function(self, name: str, arguments: list[Val], keywords: dict[str, Any]) -> Val:
         value = None
         if not keywords and name == "raise_exception" and len(arguments) == 1:
             return self.op("RAISE", self.string(arguments[0]), sure=False, types=UNDEFINED)
@@ -91,7 +92,7 @@ class Calls(Expressions):
             value = self.folded(V.numbers, *arguments)
         return value or self.refuse(f"{name}() here")
 
-    def call_get(self, target: Method, arguments: list[Val], keywords: dict) -> Val:
+    def call_get(self, target: Method, arguments: list[Val], keywords: dict[str, Any]) -> Val:
         key = arguments[0].const if arguments else None
         if target.name != "get" or keywords or len(arguments) > 2 or not isinstance(key, str):
             return self.refuse(f".{target.name}() of a message")
@@ -100,7 +101,9 @@ class Calls(Expressions):
             return value
         return after(value, arguments[1] if len(arguments) == 2 else self.known(None))
 
-    def call_method(self, base: Val, name: str, arguments: list[Val], keywords: dict) -> Val:
+    def call_method(
+        self, base: Val, name: str, arguments: list[Val], keywords: dict[str, Any]
+    ) -> Val:
         if name == "split" and len(arguments) <= 2 and set(keywords) <= {"sep", "maxsplit"}:
             given = dict(zip(("sep", "maxsplit"), arguments)) | keywords
             arguments = [

@@ -36,10 +36,10 @@ class Round(NamedTuple):
 
     following: Label
     end: Label
-    nexts: list
-    breaks: list
-    tests: tuple
-    counter: tuple | None
+    nexts: list[Any]
+    breaks: list[Any]
+    tests: tuple[Any, ...]
+    counter: tuple[Any, ...] | None
 
 
 def _leaves(loop: Any) -> bool:
@@ -61,7 +61,7 @@ class Compiler(Statements):
             return self.unrolled(node, items.const.values)
         if items.known and type(items.const) in (list, tuple, dict):
             return self.unrolled(node, [self.known(v) for v in items.const])
-        tests: tuple = ()
+        tests: tuple[Any, ...] = ()
         if isinstance(items.const, Selected):
             items, tests = items.const.items, items.const.tests
         if "list" not in items.types:
@@ -82,7 +82,7 @@ class Compiler(Statements):
             return self.unsupported(f"more than {MAX_LOOPS} loops over messages in one another")
         self.message_loop(node, items, tests)
 
-    def message_loop(self, node: Any, items: Val, tests: tuple) -> None:
+    def message_loop(self, node: Any, items: Val, tests: tuple[Any, ...]) -> None:
         start, empty = Label(), Label()
         counter = ("counter", id(node)) if tests or node.test is not None else None
         if counter:

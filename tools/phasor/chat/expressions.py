@@ -135,7 +135,9 @@ class Expressions(State):
     def counted(self, selected: Selected) -> Val:
         return self.gathered(selected, self.known(0), lambda _, count: self.more(count, 1), False)
 
-    def gathered(self, selected: Selected, start: Val, step: Callable, stops: bool) -> Val:
+    def gathered(
+        self, selected: Selected, start: Val, step: Callable[..., Any], stops: bool
+    ) -> Val:
         """What a loop over the items that are selected leaves in a variable: `step` makes its next
         value of the item and of its value so far."""
         if self.level >= MAX_LOOPS:
@@ -318,7 +320,7 @@ class Expressions(State):
             shape=("cond", test, yes, no),
         )
 
-    def branches(self, test: Val, yes: tuple, no: tuple) -> tuple:
+    def branches(self, test: Val, yes: tuple[Any, ...], no: tuple[Any, ...]) -> tuple:
         other, end = Label(), Label()
         yes = (("JUMP_FALSE", other), *yes, ("JUMP", end))
         return (*test.code, *yes, ("LABEL", other), *no, ("LABEL", end))
@@ -352,7 +354,7 @@ class Expressions(State):
     def no_such_role(self, a: Val, b: Val) -> bool:
         return not self.any_role and a.role and b.known and b.const not in ROLES
 
-    def any_of(self, values: tuple, value: Val, test: Any) -> Val:
+    def any_of(self, values: tuple[Any, ...], value: Val, test: Any) -> Val:
         """Whether one of them passes the test, of a value that is computed once."""
         pure, (first, value) = value.pure, self.again(value)
         result = self.known(False)

@@ -4,7 +4,7 @@ what they know. src/text/chat/instructions.h has the same table for the engine a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phasor.errors import PhasorError, printable
 
@@ -94,8 +94,8 @@ _TABLE = """
 class Instruction(NamedTuple):
     number: int
     operand: str
-    puts: frozenset  # kinds; none: no value
-    takes: tuple  # kinds of each value
+    puts: frozenset[Any]  # kinds; none: no value
+    takes: tuple[Any, ...]  # kinds of each value
 
 
 def _row(number: int, operand: str, *kinds: str) -> Instruction:

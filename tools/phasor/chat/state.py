@@ -72,15 +72,15 @@ class State:
         self.names: dict[str, set[str]] = {}  # of each namespace the attributes that are set
         for node in self.tree.find_all(nodes.NSRef):
             self.names.setdefault(node.name, set()).add(node.attr)
-        self.facts: dict[tuple, Any] = {}
-        self.code: list = []
-        self.state: dict | None = {}  # None: this place is not reached
-        self.scopes: list = [0]
+        self.facts: dict[tuple[Any, ...], Any] = {}
+        self.code: list[Any] = []
+        self.state: dict[str, Any] | None = {}  # None: this place is not reached
+        self.scopes: list[Any] = [0]
         # of loops over messages and of static ones: level, next, end, their states
-        self.loops: list[tuple[int, Label, Label, list, list]] = []
+        self.loops: list[tuple[int, Label, Label, list[Any], list[Any]]] = []
         self.level = 0
         self.temporaries = 0
-        self.running: list = []  # macros that are being written out
+        self.running: list[Any] = []  # macros that are being written out
 
     def spend(self, steps: int) -> None:
         self.work.spend(steps, self.line)
@@ -134,7 +134,7 @@ class State:
             what = f".{value.name}" if method else f"{type(value).__name__} as a value"
         return self.other(what, value)
 
-    def refusal(self, what: str) -> tuple:
+    def refusal(self, what: str) -> tuple[Any, ...]:
         return ("REFUSE", (self.line, what))
 
     def other(self, what: str, value: Any) -> Val:
@@ -155,7 +155,7 @@ class State:
     def failure(self, text: str) -> Val:
         return Val((("STRING", text), ("RAISE", 0)), UNDEFINED, pure=False)
 
-    def fold(self, function: Callable, *values: Any, **named: Any) -> Val:
+    def fold(self, function: Callable[..., Any], *values: Any, **named: Any) -> Val:
         """A value that is computed here, of values that are known; what would fail when the
         template runs fails when the program does."""
         values = [v.const if isinstance(v, Val) else v for v in values]
@@ -170,11 +170,11 @@ class State:
             return self.refuse(str(error))
         return self.known(value)
 
-    def folded(self, function: Callable, *values: Val) -> Val | None:
+    def folded(self, function: Callable[..., Any], *values: Val) -> Val | None:
         """The same where all of them are known, else None."""
         return self.fold(function, *values) if all(v.constant for v in values) else None
 
-    def again(self, value: Val, copy: bool = False) -> tuple[tuple, Val]:
+    def again(self, value: Val, copy: bool = False) -> tuple[tuple[Any, ...], Val]:
         """A value that is used more than once: (code that comes first, the value). `copy`: in a
         variable of its own, where another one could change."""
         if value.sure or not copy and len(value.code) == 1:
@@ -207,7 +207,7 @@ class State:
             return self.known(Function(name))
         return self.refuse(name) if name in V.ABSENT else self.undefined(name)
 
-    def store(self, key: tuple, value: Val) -> None:
+    def store(self, key: tuple[Any, ...], value: Val) -> None:
         if isinstance(value.const, Split):  # its parts are kept as they are now
             parts = Split(*(self.kept(part, True) for part in value.const))
             value = value._replace(const=parts)
@@ -227,13 +227,13 @@ class State:
         code = value.code if certain else (("LOAD", key),)
         self.state[key] = value._replace(code=code, pure=True, shape=None)
 
-    def join(self, a: dict | None, b: dict | None) -> dict | None:
+    def join(self, a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict | None:
         if a is None or b is None:
             return b if a is None else a
         self.spend(len(a))
         return {key: self.joined(key, a.get(key), b.get(key)) for key in {**a, **b}}
 
-    def joined(self, key: tuple, a: Val | None, b: Val | None) -> Val:
+    def joined(self, key: tuple[Any, ...], a: Val | None, b: Val | None) -> Val:
         if a is b:
             return a
         a, b = (self.undefined() if v is None else v for v in (a, b))

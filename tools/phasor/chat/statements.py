@@ -31,7 +31,7 @@ def _safe(node: Any) -> bool:
 
 
 class Statements(Calls):
-    def run(self, body: Iterable) -> None:
+    def run(self, body: Iterable[Any]) -> None:
         for node in body:
             if self.state is None:
                 return
@@ -50,13 +50,13 @@ class Statements(Calls):
     def unsupported(self, what: str) -> None:
         self.code += [self.refusal(what), ("POP", 0)]
 
-    def capture(self, work: Callable, *arguments: Any) -> list:
+    def capture(self, work: Callable[..., Any], *arguments: Any) -> list[Any]:
         before, self.code = self.code, []
         work(*arguments)
         done, self.code = self.code, before
         return done
 
-    def captured(self, work: Callable, *arguments: Any) -> Val:
+    def captured(self, work: Callable[..., Any], *arguments: Any) -> Val:
         """What statements write, as a text."""
         before = dict(self.state)
         code = self.capture(work, *arguments)
@@ -69,7 +69,7 @@ class Statements(Calls):
             op in ("TEXT", "EMIT", "EMIT_STRING", "LABEL", "SET", "RAISE") for op, _ in parts[:-1]
         ):
             return Val((*code[:-1], ("STR", 0)), STR, pure=False)
-        out: list = [("STRING", "")]
+        out: list[Any] = [("STRING", "")]
         for op, arg in code:
             if op == "TEXT":
                 out += [("STRING", arg), ("CONCAT", 0)]
@@ -101,7 +101,7 @@ class Statements(Calls):
                 self.state = None
                 return
 
-    def written(self, value: Val, strict: bool) -> list:
+    def written(self, value: Val, strict: bool) -> list[Any]:
         """Code that puts a value into the output; strict: it must be a text."""
         strict = strict and value.types != STR
         if value.known and value.types != OTHER and not strict:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from phasor.chat.instructions import Excess, Refused
-from phasor.format.layout import PhasorError
+from phasor.errors import PhasorError
 
 try:
     import jinja2
     import jinja2.ext
     import jinja2.parser
-    from jinja2 import nodes
+    from jinja2 import nodes as nodes
 except ImportError:  # said where it is needed
-    jinja2 = nodes = None
+    jinja2 = nodes = None  # type: ignore[assignment]
 
 MAX_SOURCE = 1 << 18  # characters of a template
 MAX_TOKENS = 1 << 14

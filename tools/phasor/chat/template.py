@@ -17,7 +17,8 @@ from typing import Any
 from phasor.chat import syntax as chat_syntax
 from phasor.chat.compiler import Compiler
 from phasor.chat.content import lines_on_content
-from phasor.chat.instructions import Excess, Refused
+from phasor.chat.instructions import Excess
+from phasor.chat.instructions import Refused as Refused
 from phasor.chat.state import Work
 from phasor.errors import PhasorError
 

@@ -105,7 +105,7 @@ def _defined(*values: Any) -> None:
             raise Failure(value.text)
 
 
-def _try(compute: Callable, *values: Any) -> Any:
+def _try(compute: Callable[..., Any], *values: Any) -> Any:
     """Of values of ours Python's own operators, and what they raise."""
     _defined(*values)
     try:
@@ -168,7 +168,7 @@ def joined(*values: Any) -> str:
     return "".join(text(value) for value in values)
 
 
-def table(*pairs: tuple) -> dict:
+def table(*pairs: tuple[Any, ...]) -> dict[str, Any]:
     try:
         return dict(pairs)
     except TypeError as error:
@@ -198,14 +198,14 @@ def _replace(value: str, old: str, new: str) -> str:
     return value.replace(old, new)
 
 
-def _get(value: dict, key: Any, default: Any = None) -> Any:
+def _get(value: dict[str, Any], key: Any, default: Any = None) -> Any:
     try:
         return value.get(key, default)
     except TypeError as error:
         raise Failure(str(error)) from error
 
 
-def _items(value: dict) -> list:
+def _items(value: dict[str, Any]) -> list[Any]:
     return list(value.items())
 
 
@@ -239,7 +239,7 @@ def method(name: str, value: Any, *arguments: Any) -> Any:
 # ---- Filters -------------------------------------------------------------------------------------
 
 
-def _list(value: Any) -> list:
+def _list(value: Any) -> list[Any]:
     if type(value) is Undefined:
         return []
     if type(value) not in (str, list, tuple, dict):
@@ -293,7 +293,7 @@ def _tojson(
     )
 
 
-def _pairs(value: Any) -> list:
+def _pairs(value: Any) -> list[Any]:
     if type(value) is Undefined:
         return []
     if type(value) is not dict:
@@ -307,7 +307,7 @@ def _folded_case(value: Any) -> Any:
 
 def _dictsort(
     value: Any, case_sensitive: Any = False, by: Any = "key", reverse: Any = False
-) -> list:
+) -> list[Any]:
     place = {"key": 0, "value": 1}.get(by) if type(by) is str else None
     if place is None:
         raise Failure('You can only sort by either "key" or "value"')
@@ -386,7 +386,7 @@ def bits(value: Any) -> int:
     return BITS[kind(value)]
 
 
-def numbers(*bounds: Any) -> list:
+def numbers(*bounds: Any) -> list[Any]:
     """range()."""
     found = _try(range, *bounds)
     if len(found) > MAX_RANGE:

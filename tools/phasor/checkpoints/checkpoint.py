@@ -31,7 +31,7 @@ _INDEX_FILES = tuple(f"{name}.index.json" for name in _SINGLE_FILES)
 
 
 def open_checkpoint(
-    path: os.PathLike | str, key: str | None = None, beside: tuple[str, ...] = ()
+    path: os.PathLike[str] | str, key: str | None = None, beside: tuple[str, ...] = ()
 ) -> Checkpoint:
     """Opens a checkpoint of any kind that is known; `key` names the entry that holds the state_dict
     where it is nested, `beside` further entries, whose tensors are called ENTRY.NAME.
@@ -164,7 +164,7 @@ def _read_shards(index: Path) -> dict[str, Stored]:
                 "beside the index"
             )
     shards = {}
-    seen = {}
+    seen: dict[tuple[int, int], str] = {}
     for shard in dict.fromkeys(places.values()):
         if not has_file(index.parent / shard):
             raise PhasorError(

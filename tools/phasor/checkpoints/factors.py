@@ -34,15 +34,16 @@ def _normed(g: np.ndarray, v: np.ndarray) -> np.ndarray:
     """g · v / |v|, equation 2; the lengths are those over all axes that g does not have."""
     v = v.astype(np.float64)
     axes = tuple(i for i in range(v.ndim) if not g.ndim or g.shape[i] == 1)
-    return (v * (g / np.sqrt((v * v).sum(axis=axes, keepdims=True)))).astype(np.float32)
+    result: np.ndarray = (v * (g / np.sqrt((v * v).sum(axis=axes, keepdims=True)))).astype(
+        np.float32
+    )
+    return result
 
 
 def _is_norm(g: Shape, v: Shape) -> bool:
     """Whether g has at most one of v's axes."""
     return not g or (
-        len(g) == len(v)
-        and all(a in (1, b) for a, b in zip(g, v))
-        and sum(a != 1 for a in g) <= 1
+        len(g) == len(v) and all(a in (1, b) for a, b in zip(g, v)) and sum(a != 1 for a in g) <= 1
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Sequence
 
 import numpy as np
 
@@ -77,7 +77,8 @@ def _size(shape: Any) -> tuple[int, ...]:
     known = type(shape) is tuple and len(shape) <= MAX_DIMENSIONS
     if not known or not all(is_whole(n, 0, _MOST_BYTES) for n in shape):
         raise Damaged("the pickle describes an array that cannot be")
-    return shape
+    result: tuple[int, ...] = shape
+    return result
 
 
 def _letter(kind: Any) -> str:
@@ -101,7 +102,12 @@ def _is_dtype(kind: Any) -> bool:
 def _dtype(kind: Any) -> np.dtype:
     """Of floats, whole numbers, truth values and texts."""
     letter, digits = _letter(kind), kind.parts[0][0][1:]
-    sizes = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "b": (1,)}
+    sizes: dict[str, Sequence[int]] = {
+        "f": (2, 4, 8),
+        "i": (1, 2, 4, 8),
+        "u": (1, 2, 4, 8),
+        "b": (1,),
+    }
     sizes |= {"U": range(1, _MOST_LETTERS)}
     size = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 else 0
     if size not in sizes.get(letter, ()):
@@ -124,7 +130,7 @@ def _filled(file: BinaryIO, shape: tuple[int, ...], kind: np.dtype, columns: boo
     return np.frombuffer(data, kind).reshape(shape, order="F" if columns else "C")
 
 
-def _objects(data: list, shape: Any) -> np.ndarray:
+def _objects(data: list[Any], shape: Any) -> np.ndarray:
     """Texts and numbers, one after the other."""
     if _size(shape) != (len(data),):
         raise Damaged("the pickle describes an array that cannot be")

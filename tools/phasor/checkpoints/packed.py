@@ -9,7 +9,7 @@ compared with each other before anything is read; a tensor is unpacked when it i
 from __future__ import annotations
 
 import math
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,8 @@ class Grid(NamedTuple):
     group: np.ndarray
 
     def values(self) -> np.ndarray:
-        return self.integers.astype(np.float32) * self.scales[:, self.group]
+        result: np.ndarray = self.integers.astype(np.float32) * self.scales[:, self.group]
+        return result
 
 
 class Packed:
@@ -50,11 +51,12 @@ class Packed:
 
     is_float = True
 
-    def __init__(self, kind: str, shape: Shape, size: int, values: Callable) -> None:
+    def __init__(self, kind: str, shape: Shape, size: int, values: Callable[..., Any]) -> None:
         self.type, self.shape, self.bytes, self._values = Kind(kind), shape, size, values
 
     def load(self) -> np.ndarray:
-        return self._values()
+        result: np.ndarray = self._values()
+        return result
 
     keeps = L.F32
 
@@ -133,7 +135,8 @@ class Module:
     """The tensors of one matrix: those that begin with its name. `taken`: what it is made of."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
-        self.checkpoint, self.name, self.taken = checkpoint, name, []
+        self.checkpoint, self.name = checkpoint, name
+        self.taken: list[str] = []
 
     def error(self, what: str) -> PhasorError:
         return PhasorError(f"{self.checkpoint.path}: {printable(self.name)}: {what}")
@@ -141,7 +144,9 @@ class Module:
     def has(self, part: str) -> bool:
         return f"{self.name}.{part}" in self.checkpoint
 
-    def take(self, part: str, types: tuple[str, ...], shape: tuple | None = None) -> Stored:
+    def take(
+        self, part: str, types: tuple[str, ...], shape: tuple[Any, ...] | None = None
+    ) -> Stored:
         """A tensor of one of these types. shape: with None for what may be any number."""
         name = f"{self.name}.{part}"
         if name not in self.checkpoint:
@@ -404,7 +409,8 @@ def bitsandbytes_4(module: Module, kind: str) -> Packed:
             return module.finite("absmax", absmax)
         largest = module.finite("nested_absmax", nested_absmax)[np.arange(blocks) // inner]
         codes = module.finite("nested_quant_map", nested_table)[absmax.load()]
-        return codes * largest + np.float32(offset)
+        result: np.ndarray = codes * largest + np.float32(offset)
+        return result
 
     def values() -> np.ndarray:
         raw = weight.load().ravel()
@@ -425,6 +431,7 @@ def fp8(module: Module, block: tuple[int, int]) -> Packed:
     def values() -> np.ndarray:
         each = module.finite("weight_scale_inv", scales)
         each = each[np.arange(rows) // block[0]][:, np.arange(cols) // block[1]]
-        return module.finite("weight", weight) * each
+        result: np.ndarray = module.finite("weight", weight) * each
+        return result
 
     return Packed("FP8", (rows, cols), module.size(), values)

@@ -136,7 +136,7 @@ class _Callable:
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         object.__setattr__(self, "_function", function)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -146,7 +146,7 @@ class _Callable:
         return self._function(*args)
 
 
-class _StateDict(collections.OrderedDict):
+class _StateDict(collections.OrderedDict[str, Any]):
     """An OrderedDict whose attributes (state_dict's _metadata) are dropped."""
 
 
@@ -203,7 +203,7 @@ def _rebuild_typed(
     return _rebuild_tensor(Storage(storage.data, kind.dtype), offset, shape, strides)
 
 
-def _size(shape: Any) -> tuple:
+def _size(shape: Any) -> tuple[Any, ...]:
     """torch.Size."""
     if type(shape) not in (list, tuple) or len(shape) > MAX_DIMENSIONS:
         raise Damaged("the pickle describes a shape that cannot be")

@@ -126,7 +126,8 @@ class Stored(NamedTuple):
         if self.dtype == "bf16":
             return (view.astype("<u4") << 16).view("<f4")
         if self.dtype in _BYTES:
-            return _BYTES[self.dtype][view]
+            result: np.ndarray = _BYTES[self.dtype][view]
+            return result
         return view.astype("<f4") if self.dtype == "<f2" else np.asarray(view, order="C")
 
 
@@ -199,7 +200,9 @@ class Checkpoint:
     def same(self, a: str | None, b: str | None) -> bool:
         """Whether both are there and have the same values."""
         return (
-            a in self
+            a is not None
+            and b is not None
+            and a in self
             and b in self
             and (a == b or self.shape(a) == self.shape(b))
             and np.array_equal(self.load(a), self.load(b))

@@ -196,9 +196,7 @@ class _Legacy:
             or not all(isinstance(k, str) for k in keys)
             or sorted(keys) != sorted(self.storages)
         ):
-            raise Damaged(
-                "the storages' keys are not those of the tensors: the file is damaged"
-            )
+            raise Damaged("the storages' keys are not those of the tensors: the file is damaged")
         for key in keys:
             data = self.storages[key].data
             counted = whole[at : at + 8].tobytes()
@@ -216,9 +214,7 @@ class _Legacy:
             self.lies[key] = whole[at + 8 : at + 8 + data.size]
             at += 8 + data.size
         if at != whole.size:
-            raise Damaged(
-                f"{whole.size - at} bytes follow the last storage: the file is damaged"
-            )
+            raise Damaged(f"{whole.size - at} bytes follow the last storage: the file is damaged")
 
     def placed(self, kind: str, name: str, count: int) -> Storage:
         """For the second reading."""
@@ -226,7 +222,7 @@ class _Legacy:
 
     def check_cover(self, content: Any) -> None:
         """Together, the tensors of a storage must reach from its first element to its last."""
-        spans = {}
+        spans: dict[Any, Any] = {}
         for tensor in walk(content):
             if isinstance(tensor, Stored) and all(tensor.shape):
                 place = tensor.data.ctypes.data

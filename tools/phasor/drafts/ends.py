@@ -125,7 +125,7 @@ def is_buffer(checkpoint: Checkpoint, name: str) -> bool:
 def _is_mask(table: np.ndarray) -> bool:
     """1 or 0 of what a position sees, either way around, 0 and -inf, or 1 of what it does not see;
     row by row, so that nothing of a table's size is made."""
-    columns, left = np.arange(len(table)), range(4)
+    columns, left = np.arange(len(table)), [0, 1, 2, 3]
     for place, row in enumerate(table):
         seen = columns <= place
         masks = (seen, columns >= place, np.where(seen, 0, -np.inf), ~seen)

@@ -18,6 +18,7 @@ from phasor.drafts.draft import Draft, Line
 from phasor.errors import PhasorError
 from phasor.format import tensors as R
 from phasor.format.meta import as_stored
+from phasor.runs import run_all
 from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import parse_description
 
@@ -137,7 +138,7 @@ class _Trial:
         weights = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(file.descriptor))
         ids = sum(len(one.given.source) + len(one.given.target) for one in expected)
         self.work += weights * ids
-        (runs,) = V.run_all(file, [one.given for one in expected], (np.float64,))
+        (runs,) = run_all(file, [one.given for one in expected], (np.float64,))
         gaps = [expect.gaps(one, ran).max() for one, ran in zip(expected, runs)]
         return float(np.nan_to_num(max(gaps), nan=np.inf))
 

@@ -7,6 +7,8 @@ weights. The second (`Decoder.build`) knows the tensors' names.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint
@@ -23,7 +25,7 @@ from phasor.values import settings, words
 
 # Fields that published configurations have beside those of their family, with the values that
 # change nothing; a family that asks for one decides itself.
-_NEUTRAL: dict[str, list] = settings("""
+_NEUTRAL: dict[str, list[Any]] = settings("""
     attention_bias                            [false]
     mlp_bias                                  [false]
     lm_head_bias                              [false]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import PhasorError
 from phasor.families import heads
 from phasor.families.family import Family
 from phasor.families.heads import Head
@@ -20,7 +21,6 @@ from phasor.families.model import BUFFER, Model, Part, shape_of, single
 from phasor.families.positioned import Positioned
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 from phasor.positions import float32_powers
 
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved

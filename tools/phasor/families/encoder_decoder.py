@@ -54,7 +54,7 @@ class Pair:
             self.decoder.used[self.decoder.names["output"]] = "the same values as the target's"
             self.notes.append("the output matrix is the target's embedding: stored once")
 
-    def descriptor(self, name: str) -> dict:
+    def descriptor(self, name: str) -> dict[str, Any]:
         scopes = {**self.encoder.scopes(), **self.decoder.scopes()}
         kinds = [*self.encoder.kinds, *self.decoder.kinds]
         more = {"generation": self.generation} if self.generation else {}
@@ -84,7 +84,7 @@ class Pair:
     def has_output_bias(self) -> bool:
         """Whether there is one; of zeros, as most are, it is none."""
         name = self.decoder.names.get("output_bias")
-        if name not in self.checkpoint:
+        if name is None or name not in self.checkpoint:
             return False
         self.decoder.used[name] = "the bias of the logits"
         return bool(self.checkpoint.load(name).any())
@@ -111,7 +111,8 @@ class EncoderDecoder(Pair):
 
     def __init__(self, family: Family, config: Config, checkpoint: Checkpoint) -> None:
         super().__init__(
-            *(Stack(role, config, family.names, checkpoint) for role in (R.ENCODER, R.DECODER)),
+            Stack(R.ENCODER, config, family.names, checkpoint),
+            Stack(R.DECODER, config, family.names, checkpoint),
             checkpoint,
         )
         self.family, self.config = family, config

@@ -43,7 +43,7 @@ class Family:
     # A second name of a field: the two may not differ.
     aliases: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
-    neutral: Mapping[str, list] = field(default_factory=dict)  # values that change nothing
+    neutral: Mapping[str, list[Any]] = field(default_factory=dict)  # values that change nothing
     newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
     unused: tuple[str, ...] = ()  # patterns of tensors that are buffers
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)

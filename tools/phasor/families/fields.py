@@ -33,7 +33,8 @@ class Fields:
         value = self.get(name, default)
         if not is_whole(value, low, high):
             raise self.expected(name, value, f"a whole number from {low} to {high}")
-        return value
+        result: int = value
+        return result
 
     def number(self, name: str, low: float = 0, default: Any = None) -> float:
         value = self.get(name, default)

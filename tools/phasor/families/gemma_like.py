@@ -3,6 +3,8 @@ less one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.families.decoder import Decoder
 from phasor.families.llama_like import llama_names
 from phasor.families.model import single
@@ -26,7 +28,7 @@ def gemma_both(d: Decoder) -> None:
     cap(d, "final_logit_softcapping", d.output)
 
 
-def cap(d: Decoder, name: str, place: dict) -> None:
+def cap(d: Decoder, name: str, place: dict[str, Any]) -> None:
     if d.config.get(name) is not None:
         place["cap"] = single(d.config.positive(name))
 
@@ -69,4 +71,7 @@ GEMMA_NAMES = llama_names(
     ffn_after="post_feedforward_layernorm",
 )
 GEMMA2_CAPS = {**GEMMA2_SIZES, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-ACTIVATION = {"fields": {"hidden_act": "hidden_activation"}, "harmless": ("hidden_act",)}
+ACTIVATION: dict[str, Any] = {
+    "fields": {"hidden_act": "hidden_activation"},
+    "harmless": ("hidden_act",),
+}

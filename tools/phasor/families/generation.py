@@ -38,7 +38,7 @@ _WHOLE = table("""
 _NUMBERS = words("temperature top_p min_p typical_p repetition_penalty")
 _SHARES = ("top_p", "min_p", "typical_p")
 # Recommendations without a place in the format, with the values that say nothing.
-_WITHOUT_PLACE: dict[str, list] = settings("""
+_WITHOUT_PLACE: dict[str, list[Any]] = settings("""
     begin_suppress_tokens             [[]]
     penalty_alpha                     [0]
     epsilon_cutoff                    [0]

@@ -15,7 +15,12 @@ _TRUNK = "transformer."
 
 
 def gpt_like(
-    kind: str, name: str, names: dict, defaults: dict, adapt: Callable[[Decoder], None], **more: Any
+    kind: str,
+    name: str,
+    names: dict[str, Any],
+    defaults: dict[str, Any],
+    adapt: Callable[[Decoder], None],
+    **more: Any,
 ) -> Family:
     """A family with layer norms; as GPT-2's are, but for its own, its trunk, its heads (each with
     keys and values) and its feed-forward (four times as wide)."""

@@ -134,9 +134,11 @@ def scores_of(config: Config, classes: int, ranks: bool = False) -> int:
         newer.get("version")
     if newer is not None and "activation_fn" in newer.values:  # counts more than the older one
         if newer.get("activation_fn") is not None:
-            return newer.class_name("activation_fn", FUNCTIONS)
+            result: int = newer.class_name("activation_fn", FUNCTIONS)
+            return result
     elif config.get(older) is not None:
-        return config.class_name(older, FUNCTIONS)
+        result = config.class_name(older, FUNCTIONS)
+        return result
     if ranks:
         return D.SIGMOID if classes == 1 else D.PLAIN
     many = D.SIGMOID if classes == 1 else D.SOFTMAX

@@ -9,7 +9,7 @@ is read has a type and a range; a field that does not is one line with the name 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, overload
 
 from phasor.errors import PhasorError, printable, shown
 from phasor.families.fields import Fields
@@ -55,7 +55,7 @@ _HARMLESS_BECAUSE: dict[str, str] = {
 HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
 
 # Fields that have one value which changes nothing; any other is refused.
-NEUTRAL: dict[str, list] = settings("""
+NEUTRAL: dict[str, list[Any]] = settings("""
     is_decoder                   [false]
     is_encoder_decoder           [false]
     add_cross_attention          [false]
@@ -71,7 +71,7 @@ _DENSE = "see docs/reference/families.md"
 _TEXT = "take its language model, where that is published by itself"
 # What is not supported at all, and the fields that tell, with the values that say it is not there;
 # what to do.
-_REFUSED: tuple[tuple[str, tuple[str, ...], tuple, str], ...] = (
+_REFUSED: tuple[tuple[str, tuple[str, ...], tuple[Any, ...], str], ...] = (
     (
         "a mixture of experts",
         words("""
@@ -136,6 +136,7 @@ class Config(Fields):
         prefix: str = "",
     ) -> None:
         super().__init__(path, values, prefix)
+        self.values: dict[str, Any] = values
         self.defaults, self.changed = dict(defaults or {}), dict(newer or {})
         self.tables: dict[str, Config] = {}
         self.finished = False  # a table that has harmless fields of its own
@@ -170,6 +171,10 @@ class Config(Fields):
             return NEWER
         return int(first) if first else None
 
+    @overload
+    def table(self, name: str, defaults: Mapping[str, Any]) -> Config: ...
+    @overload
+    def table(self, name: str, defaults: None = None) -> Config | None: ...
     def table(self, name: str, defaults: Mapping[str, Any] | None = None) -> Config | None:
         """The table that a field is; where nothing says it, None or one with the defaults."""
         value = self.get(name, None if defaults is None else {})
@@ -194,7 +199,8 @@ class Config(Fields):
         return choices[last]
 
     def activation(self, name: str) -> int:
-        return self.choice(name, ACTIVATIONS)
+        result: int = self.choice(name, ACTIVATIONS)
+        return result
 
     def must(self, name: str, *wanted: Any) -> None:
         """Refuses the field unless it has one of these values (or is absent and has no default)."""
@@ -206,7 +212,7 @@ class Config(Fields):
             )
 
     def finish(
-        self, harmless: Iterable[str] = (), neutral: Mapping[str, Sequence] | None = None
+        self, harmless: Iterable[str] = (), neutral: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
         """Refuses what nobody asked for, by name, here and in the tables that were read; a field
         that is null says nothing. neutral: fields with the values that change nothing."""

@@ -59,7 +59,8 @@ class Half(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return self.config.values["model_type"]
+        result: str = self.config.values["model_type"]
+        return result
 
 
 def _half(config: Config, checkpoint: Checkpoint, name: str) -> Half:
@@ -139,15 +140,17 @@ def _decoder(half: Half, first: int, crossing: bool = True) -> Encoder | Decoder
     config.must("position_embedding_type", "absolute")
     if family.stack == D.DECODER:
         config.must("is_decoder", True, False)  # it is one
-        decoder = Decoder(family, config, crossing=True)
-        decoder.open(half.checkpoint)
-        decoder.finish(first)
+        opened = Decoder(family, config, crossing=True)
+        opened.open(half.checkpoint)
+        opened.finish(first)
+        decoder: Decoder | Encoder = opened
     else:
         config.must("is_decoder", True)
         head = family.heads["ForMaskedLM"]
-        decoder = Encoder(family, config, half.checkpoint, head, R.DECODER)
-        decoder.crossing = crossing
-        decoder.complete(first)
+        own = Encoder(family, config, half.checkpoint, head, R.DECODER)
+        own.crossing = crossing
+        own.complete(first)
+        decoder = own
     decoder.cross_cols = decoder.stack["width"]
     return decoder
 
@@ -197,7 +200,7 @@ def _bridge(model: Model, width: int) -> None:
                 [
                     value.T if part.transposed else value
                     for part in model.parts[key]
-                    for value in [model.checkpoint.load(part.name).astype(np.float64)]
+                    for value in [model.checkpoint.load(str(part.name)).astype(np.float64)]
                 ]
             )
             for key in (slot.key, slot.key + 1)
@@ -257,6 +260,7 @@ def read_halves(path: Path, config: Config, family: Family, checkpoint: Checkpoi
     config.must("is_encoder_decoder", True)
     tied = config.flag("tie_word_embeddings", default=True)
     made: list[Decoder] = []
+    assert family.half_of is not None  # or else it is another reader's
     for role, place in zip((R.ENCODER, R.DECODER), STACKS):
         inside, crossing = _half(config, checkpoint, place).config.values, role == R.DECODER
         own = replace(family.half_of, trunk=f"{family.trunk}{place}.")

@@ -89,8 +89,8 @@ def llama_like(
     kind: str,
     name: str | tuple[str, ...],
     adapt: Callable[[Decoder], None],
-    names=None,
-    defaults=None,
+    names: Any = None,
+    defaults: Any = None,
     **more: Any,
 ) -> Family:
     """A family of this model_type and class (or several) with Llama's names and sizes, but for its

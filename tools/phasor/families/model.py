@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, NamedTuple
 import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
-from phasor.errors import printable
+from phasor.errors import PhasorError, printable
 from phasor.families import nearest
 from phasor.families.nearest import shape_text
 from phasor.files import fits
@@ -19,7 +19,7 @@ from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import Quantized, Weights
-from phasor.format.layout import VECTOR, PhasorError
+from phasor.format.layout import VECTOR
 
 # Stacks in which role 1 is an embedding or the output's matrix.
 _ENDS = (R.SOURCE, R.TARGET, R.OUTPUT)
@@ -103,7 +103,7 @@ class Model:
     """A descriptor with defaults, the checkpoint, and for each slot its parts (one below the other)
     or its values."""
 
-    descriptor: dict
+    descriptor: dict[str, Any]
     checkpoint: Checkpoint
     parts: dict[int, list[Part]] = field(default_factory=dict)
     values: dict[int, np.ndarray] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Model:
         self, double: str | None, original: str | None, why: str, part: str = ""
     ) -> None:
         """A tensor that is said to be another's double: it may be absent, it may not differ."""
-        if double in self.checkpoint and double != original:
+        if double is not None and double in self.checkpoint and double != original:
             if not self.checkpoint.same(double, original):
                 name = f"{double} ({part})" if part else double
                 raise PhasorError(f"{self.checkpoint.path}: {name} differs from {original}, {why}")
@@ -171,7 +171,8 @@ class Model:
             if piece is None:
                 return None
             pieces.append([array[part.rows] for array in piece])
-        return Quantized(*(np.concatenate(arrays) for arrays in zip(*pieces)), to)
+        scales, values = (np.concatenate(arrays) for arrays in zip(*pieces))
+        return Quantized(scales, values, to)
 
     def note_types(self) -> None:
         """Notes what becomes of matrices that are packed in the source."""
@@ -190,7 +191,8 @@ class Model:
 
     def problems(self) -> list[str]:
         """One line for each tensor that is missing, misshapen or left over."""
-        misshapen, missing, used = [], {}, set(self.used)
+        misshapen, used = [], set(self.used)
+        missing: dict[str, Any] = {}
         for slot in R.slots(self.descriptor):
             for part in self.parts.get(slot.key, ()):
                 if part.name is None:
@@ -238,7 +240,7 @@ class Model:
         return out
 
 
-def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict:
+def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict[str, Any]:
     """A descriptor with defaults. texts: the model's name, and who made it."""
     model = {"stack": stack, **texts, "converter": "tools/convert.py"}
     return D.with_defaults({"model": model, **scopes})
@@ -250,7 +252,10 @@ def shared_kinds(
     """The kinds of these layers in order of their first use, `layers` of the stack (each with a set
     of its own), and the kinds' tables by the keys of their slots. `tables` of a layer are arrays by
     role; without positions it has none. first: how many kinds of another stack come before."""
-    kinds, order, values, known = [], [], {}, {}
+    kinds: list[dict[str, Any]] = []
+    order: list[int] = []
+    values: dict[int, np.ndarray] = {}
+    known: dict[Any, int] = {}
     for i, layer in enumerate(layers):
         tables = layer.get("tables", {}) if layer.get("position") else {}
         kind = {name: value for name, value in layer.items() if name != "tables"}
@@ -263,10 +268,11 @@ def shared_kinds(
     return kinds, order, values
 
 
-def same_sides(descriptor: dict) -> bool:
+def same_sides(descriptor: dict[str, Any]) -> bool:
     """Whether source and target could share an embedding."""
-    return (
+    result: bool = (
         descriptor["model"]["stack"] == D.ENCODER_DECODER
         and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"]
         and descriptor["encoder"]["width"] == descriptor["decoder"]["width"]
     )
+    return result

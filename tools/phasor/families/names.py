@@ -9,7 +9,7 @@ the one that is there counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from phasor.format import descriptor as D
 from phasor.values import table
@@ -65,7 +65,7 @@ class Preset(NamedTuple):
         return out
 
 
-PRESETS = {
+PRESETS: dict[str, Callable[[int], dict[str, str]]] = {
     "none": lambda stack: {},
     "torch-transformer": Preset(
         "{stack}.layers.{layer}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Iterable, Mapping
+from typing import Any, Iterable, Mapping
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import printable
@@ -52,7 +52,7 @@ def under(missing: Iterable[str], given: Iterable[str]) -> str:
     """What stands before several missing names in a checkpoint of a model inside of a model: the
     most frequent text, or none."""
     found: dict[str, int] = {}
-    ends = {}
+    ends: dict[str, Any] = {}
     for name in given:
         at = name.find(".")
         while at >= 0:

@@ -8,7 +8,7 @@ begin with a prefix. Fields and tensors for pictures are listed, none is guessed
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, shown
@@ -46,7 +46,7 @@ class Pictured(NamedTuple):
     within: tuple[str, ...] = (_TEXT,)  # tables of this configuration: the first that is not null
 
     @property
-    def families(self) -> list[Family]:
+    def families(self) -> Sequence[Family]:
         """Those that the part for text may be of."""
         kin = [family for family in encoders.FAMILIES if self.text in family.types]
         return kin if self.alone else decoders.FAMILIES
@@ -104,7 +104,7 @@ _LLAVA_FIELDS = words("""
 """)
 
 
-def _llava(name: str, text: str, fields: str = "", more: str = "", **how: bool) -> Pictured:
+def _llava(name: str, text: str, fields: str = "", more: str = "", **how: Any) -> Pictured:
     """LLaVA's names. more: classes beside the one that gives logits."""
     classes = (f"{name}ForConditionalGeneration", *words(more))
     harmless = _LLAVA_FIELDS + words(fields)

@@ -14,8 +14,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from phasor.errors import printable, shown
-from phasor.format.layout import PhasorError
+from phasor.errors import PhasorError, printable, shown
 from phasor.positions import float32_powers
 from phasor.values import is_number, is_whole
 
@@ -202,7 +201,8 @@ def _yarn(
     ramp = np.clip((np.arange(width // 2, dtype=_F) - _F(low)) / _F(high - low), _F(0), _F(1))
     powers = float32_powers(base, exponents)
     stay, divided, share = _F(1) / powers, _F(1) / (_F(scaling["factor"]) * powers), _F(1) - ramp
-    return divided * (_F(1) - share) + stay * share
+    result: np.ndarray = divided * (_F(1) - share) + stay * share
+    return result
 
 
 def _longrope(

@@ -69,7 +69,8 @@ def added(
 def fairseq_base(width: int) -> float:
     """The base of fairseq's rates, 10000^(−i / (half − 1)) for i of half the width."""
     half = width // 2
-    return 10000.0 ** (half / (half - 1))
+    result: float = 10000.0 ** (half / (half - 1))
+    return result
 
 
 def own_rows(table: np.ndarray, width: int, offset: int, most: int) -> np.ndarray:

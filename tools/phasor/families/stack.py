@@ -43,6 +43,8 @@ NORMS = frozenset(
 class Stack:
     """A stack's fields and tensors. role: R.ENCODER or R.DECODER, which the file has it as."""
 
+    checkpoint: Checkpoint
+
     def __init__(
         self,
         role: int,
@@ -51,7 +53,9 @@ class Stack:
         checkpoint: Checkpoint | None = None,
         trunk: str = "",
     ) -> None:
-        self.role, self.config, self.names, self.checkpoint = role, config, dict(names), checkpoint
+        self.role, self.config, self.names = role, config, dict(names)
+        if checkpoint is not None:  # or else who opens the stack gives it
+            self.checkpoint = checkpoint
         self.input = {R.ENCODER: R.SOURCE, R.DECODER: R.TARGET}[role]
         self.place = R.STACK_NAMES[role]
         self.trunk = trunk if checkpoint is None else trunk_of(trunk, checkpoint)
@@ -98,7 +102,8 @@ class Stack:
 
     @property
     def positions(self) -> int:
-        return self.stack.get("max_positions", 0)
+        result: int = self.stack.get("max_positions", 0)
+        return result
 
     def learned(self, before: int = 0) -> None:
         """A table of positions, of whose rows `before` come before position 0."""
@@ -158,7 +163,7 @@ class Stack:
     def scopes(self) -> dict[str, dict[str, Any]]:
         return {R.STACK_NAMES[self.input]: self.side, self.place: self.stack}
 
-    def descriptor(self, name: str) -> dict:
+    def descriptor(self, name: str) -> dict[str, Any]:
         """Of the stack alone, with defaults, and checked."""
         alone = D.ENCODER if self.role == R.ENCODER else D.DECODER
         more = {"generation": self.generation} if self.generation else {}
@@ -247,20 +252,20 @@ class Stack:
 
     def _attention(self, slot: R.Slot, role: int, bias: bool) -> list[Part]:
         prefix, letters, mask = _ATTENTION[role]
-        cols = (slot.cols,) if role != R.CROSS_KV else (self.cross_cols or slot.cols,)
-        cols = () if bias else cols
+        inputs = slot.cols if role != R.CROSS_KV else self.cross_cols or slot.cols
+        cols = () if bias else (inputs,)
         if slot.set in self.convolutions:
             q, k, v = np.split(np.arange(sum(slot.parts)), 3)
-            shape, rows = (sum(slot.parts), *cols), np.concatenate([k, q, v])
-            return [self.part("gates", bias, shape, slot.set, rows)]
+            order = np.concatenate([k, q, v])
+            return [self.part("gates", bias, (sum(slot.parts), *cols), slot.set, order)]
         if prefix + letters in self.names:
             rows = slice(None) if self.qkv_rows is None or prefix else self.qkv_rows
-            shape = (sum(slot.parts), *cols)
+            shape: Shape = (sum(slot.parts), *cols)
             return [self.part(prefix + letters, bias, shape, slot.set, rows)]
         biases, out = self._layer({}).get(mask, 0), []
-        for letter, rows in zip(letters, slot.parts):
+        for letter, count in zip(letters, slot.parts):
             absent = bias and not biases >> "qkv".index(letter) & 1
-            shape = (rows, *cols)
+            shape = (count, *cols)
             part = prefix + letter
             out.append(Part(None, shape) if absent else self.part(part, bias, shape, slot.set))
         return out

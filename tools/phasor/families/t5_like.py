@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.errors import PhasorError
 from phasor.families.names import tensor_names
 from phasor.families.stack import Stack
@@ -66,7 +68,7 @@ T5_HARMLESS = words("""
     output_past dense_act_fn
 """)
 # UMT5's tables of each layer.
-T5_NEUTRAL: dict[str, dict[str, list]] = {
+T5_NEUTRAL: dict[str, dict[str, list[Any]]] = {
     **dict.fromkeys(("t5", "mt5"), {}),
     "umt5": {"scalable_attention": [True]},
 }

@@ -6,6 +6,8 @@ side by side, and the lanes' values are joined in pairs with the operator "appen
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 _BLOCK_BYTES = 1 << 20  # in the processor's cache, with their registers
@@ -15,7 +17,7 @@ _SHORT = 4096  # bytes that are sooner done one by one
 
 def _crc_table8() -> np.ndarray:
     """What one byte does to a register of zeros: u32[256]."""
-    table = np.arange(256, dtype=np.uint32)
+    table: np.ndarray = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = (table >> 1) ^ np.where(table & 1, np.uint32(0x82F63B78), np.uint32(0))
     return table
@@ -26,7 +28,8 @@ def _crc_table16() -> np.ndarray:
     table = _crc_table8()
     value = np.arange(65536, dtype=np.uint32)
     once = table[value & 255] ^ (value >> 8)
-    return table[once & 255] ^ (once >> 8)
+    result: np.ndarray = table[once & 255] ^ (once >> 8)
+    return result
 
 
 _TABLE16 = _crc_table16()
@@ -38,12 +41,13 @@ _shifts: dict[
 
 def _apply(tables: np.ndarray, value: np.ndarray) -> np.ndarray:
     """The operator given by u32[4][256] on registers u32[n]."""
-    return (
+    result: np.ndarray = (
         tables[0][value & 255]
         ^ tables[1][value >> 8 & 255]
         ^ tables[2][value >> 16 & 255]
         ^ tables[3][value >> 24]
     )
+    return result
 
 
 def _shift(count: int) -> np.ndarray:
@@ -89,7 +93,7 @@ def _crc_of_block(data: np.ndarray) -> int:
     return int(register[0])
 
 
-def crc32c(data, crc: int = 0) -> int:
+def crc32c(data: Any, crc: int = 0) -> int:
     """The checksum of what `crc` covers followed by `data` (anything with a buffer); start with
     0."""
     view = (

@@ -67,7 +67,9 @@ _IDS_OF_SIDE = [
 ]
 
 
-def scopes_of(descriptor: dict) -> Iterator[tuple[str, int, dict, tuple[Field, ...]]]:
+def scopes_of(
+    descriptor: dict[str, Any],
+) -> Iterator[tuple[str, int, dict[str, Any], tuple[Field, ...]]]:
     """(name for people, first key, values, fields) in the order of the keys."""
     unknown = set(descriptor) - set(SCOPES)
     if unknown:
@@ -80,7 +82,7 @@ def scopes_of(descriptor: dict) -> Iterator[tuple[str, int, dict, tuple[Field, .
             yield name, number << 24, descriptor[name], fields
 
 
-def _filled(where: str, values: dict, fields: tuple[Field, ...]) -> dict:
+def _filled(where: str, values: dict[str, Any], fields: tuple[Field, ...]) -> dict[str, Any]:
     out = dict(values)
     for field in fields:
         if out.get(field.name) is None:
@@ -90,7 +92,7 @@ def _filled(where: str, values: dict, fields: tuple[Field, ...]) -> dict:
     return out
 
 
-def _derive(values: dict, fields: tuple[Field, ...], others: dict) -> None:
+def _derive(values: dict[str, Any], fields: tuple[Field, ...], others: dict[str, Any]) -> None:
     """Defaults that are another field's, of the same scope or of one in `others`."""
     for field in fields:
         scope, _, name = field.origin.rpartition(".")
@@ -98,7 +100,7 @@ def _derive(values: dict, fields: tuple[Field, ...], others: dict) -> None:
             values[field.name] = others.get(scope, {}).get(name) if scope else values[name]
 
 
-def with_defaults(descriptor: dict) -> dict:
+def with_defaults(descriptor: dict[str, Any]) -> dict[str, Any]:
     """A copy with every field of every scope that is there; PhasorError for one that must be there
     and is not."""
     for name in ("model", "kinds", "output"):
@@ -124,7 +126,7 @@ def _refuse(where: str, *rules: tuple[Any, str]) -> None:
             raise PhasorError(where + text)
 
 
-def _check_side(name: str, side: dict) -> None:
+def _check_side(name: str, side: dict[str, Any]) -> None:
     ids = [side[name] for name in _IDS_OF_SIDE]
     for value in ids + side["end"] + side["prefix"] + side["suffix"] + side["pair"]:
         if value is not None and value >= side["vocabulary"]:
@@ -135,7 +137,7 @@ def _check_side(name: str, side: dict) -> None:
         raise PhasorError(f"{name}.tokenizer: {side['tokenizer']}, expected 0, 3 or 4")
 
 
-def _check_layers(name: str, descriptor: dict) -> None:
+def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
     kinds, sets = descriptor["kinds"], 0
     crossing = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
     if len(descriptor[name]["layers"]) % 2:
@@ -174,7 +176,7 @@ def _check_layers(name: str, descriptor: dict) -> None:
         sets += weights == sets
 
 
-def _check_stack(name: str, descriptor: dict) -> None:
+def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
     stack, side = descriptor[name], "source" if name == "encoder" else "target"
     inner, segment = input_width(stack), descriptor[side]["pair_segment"]
     field = "width" if inner == stack["width"] else "embedding_width"
@@ -209,7 +211,7 @@ def _check_stack(name: str, descriptor: dict) -> None:
         raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
 
 
-def _check_kind(i: int, kind: dict) -> None:
+def _check_kind(i: int, kind: dict[str, Any]) -> None:
     position, width, before = kind["position"], kind["rotary_width"], kind["norm_place"] == BEFORE
     rotary = position in (ROTARY_INTERLEAVED, ROTARY_HALVES)
     table = position in (*RELATIVE_KEYS, T5_BIAS)
@@ -268,7 +270,7 @@ def _check_kind(i: int, kind: dict) -> None:
     )
 
 
-def _check_output(descriptor: dict) -> None:
+def _check_output(descriptor: dict[str, Any]) -> None:
     o = descriptor["output"]
     what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
     if o["head_activation"] == XIELU:
@@ -322,7 +324,7 @@ def _check_output(descriptor: dict) -> None:
         raise PhasorError(f"output.tied: the {side} embedding has another shape")
 
 
-def _check_late(descriptor: dict) -> None:
+def _check_late(descriptor: dict[str, Any]) -> None:
     o, side = descriptor["output"], descriptor.get("source", {})
     markers = [o[name] for name in ("query_marker", "document_marker") if o[name] is not None]
     late = o["query_length"] > 0
@@ -350,7 +352,7 @@ def _check_late(descriptor: dict) -> None:
             )
 
 
-def _check_generation(descriptor: dict) -> None:
+def _check_generation(descriptor: dict[str, Any]) -> None:
     g = descriptor["generation"]
     if descriptor["model"]["stack"] == ENCODER:
         raise PhasorError("generation: present, an encoder generates nothing")
@@ -386,7 +388,7 @@ def _check_generation(descriptor: dict) -> None:
                 )
 
 
-def check(descriptor: dict) -> None:
+def check(descriptor: dict[str, Any]) -> None:
     """PhasorError for values that do not fit each other. Takes a descriptor with defaults."""
     stack = descriptor["model"]["stack"]
     source, target = descriptor.get("source", {}), descriptor.get("target", {})
@@ -436,19 +438,21 @@ def check(descriptor: dict) -> None:
         _check_generation(descriptor)
 
 
-def input_width(stack: dict) -> int:
+def input_width(stack: dict[str, Any]) -> int:
     """The width of segments, positions and the embedding's norm: that of the embedding, or of the
     stack where the projection comes first."""
-    return stack["width"] if stack["projection_place"] else stack["embedding_width"]
+    result: int = stack["width"] if stack["projection_place"] else stack["embedding_width"]
+    return result
 
 
-def reach(kind: dict) -> int:
+def reach(kind: dict[str, Any]) -> int:
     """Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance
     d = key − query is entry d + reach."""
-    return kind["max_distance"] - (kind["position"] not in (CLIPPED, T5_BIAS))
+    result: int = kind["max_distance"] - (kind["position"] not in (CLIPPED, T5_BIAS))
+    return result
 
 
-def longest(descriptor: dict, name: str) -> int:
+def longest(descriptor: dict[str, Any], name: str) -> int:
     """Positions of a stack's longest sequence: its own limit, and where its relative tables end; 0:
     no limit."""
     kinds = [descriptor["kinds"][k] for k, _ in layers_of(descriptor[name])]
@@ -459,33 +463,36 @@ def longest(descriptor: dict, name: str) -> int:
     return min([n for n in limits if n], default=0)
 
 
-def output_inputs(descriptor: dict) -> int:
+def output_inputs(descriptor: dict[str, Any]) -> int:
     """What the output's matrix reads: the head's outputs, or the stack's."""
     name = "encoder" if descriptor["model"]["stack"] == ENCODER else "decoder"
-    return descriptor["output"]["head_width"] or descriptor[name]["width"]
+    result: int = descriptor["output"]["head_width"] or descriptor[name]["width"]
+    return result
 
 
-def output_width(descriptor: dict) -> int:
+def output_width(descriptor: dict[str, Any]) -> int:
     """Values of an output row: the vocabulary, the classes, or the vector."""
     o = descriptor["output"]
     if o["output"] == LOGITS:
-        return descriptor["source" if descriptor["model"]["stack"] == ENCODER else "target"][
+        result: int = descriptor["source" if descriptor["model"]["stack"] == ENCODER else "target"][
             "vocabulary"
         ]
+        return result
     return o["classes"] if o["output"] == CLASSES else output_inputs(descriptor)
 
 
-def output_rows(descriptor: dict, count: int) -> int:
+def output_rows(descriptor: dict[str, Any], count: int) -> int:
     """Output rows of `count` positions."""
     return 1 if descriptor["output"]["pooling"] else count
 
 
-def labels_of(output: dict) -> list[str]:
+def labels_of(output: dict[str, Any]) -> list[str]:
     """The names of the classes; empty when the file has none."""
-    return output["labels"].split(RECORD_END)[:-1]
+    result: list[str] = output["labels"].split(RECORD_END)[:-1]
+    return result
 
 
-def prompts_of(output: dict) -> list[tuple[str, str]]:
+def prompts_of(output: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, text) of each prefix for texts, the default first. PhasorError when the string is not
     made so."""
     records = [record.split(UNIT_END) for record in output["prompts"].split(RECORD_END)]
@@ -494,7 +501,7 @@ def prompts_of(output: dict) -> list[tuple[str, str]]:
     return [(name, text) for name, text in records]
 
 
-def layers_of(stack: dict) -> list[tuple[int, int]]:
+def layers_of(stack: dict[str, Any]) -> list[tuple[int, int]]:
     """(kind, weights) of each layer."""
     values = stack["layers"]
     return [(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]

@@ -10,12 +10,12 @@ from typing import Callable, NamedTuple, Union
 
 import numpy as np
 
-from phasor.errors import named
+from phasor.errors import PhasorError, named
 from phasor.files import map_bytes
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
 from phasor.format.checksum import crc32c
-from phasor.format.layout import PhasorError, round_up
+from phasor.format.layout import round_up
 from phasor.format.meta import decode_meta
 from phasor.format.tensors import Slot, slots, tensor_name
 
@@ -87,7 +87,7 @@ class PhasorFile:
     is found by `check`.
     """
 
-    def __init__(self, path: os.PathLike | str) -> None:
+    def __init__(self, path: os.PathLike[str] | str) -> None:
         self.path = Path(path)
         self.bytes = map_bytes(self.path)
         try:
@@ -111,7 +111,7 @@ class PhasorFile:
         if data.size < HEADER_BYTES or data[:8].tobytes() != MAGIC:
             raise PhasorError("not a Phasor file (no magic at its start)")
         version, endian, alignment, self.section_count, file_bytes, head_bytes, crc, reserved = (
-            struct.unpack_from("<IIIIQQII", data, 8)
+            struct.unpack_from("<IIIIQQII", data.data, 8)
         )
         if version != VERSION:
             raise PhasorError(f"version {version}, this reader knows {VERSION}")
@@ -132,13 +132,14 @@ class PhasorFile:
             or HEADER_BYTES + SECTION_BYTES * self.section_count > head_bytes
         ):
             raise PhasorError(f"header: {self.section_count} sections, expected 2 to 16")
-        return head_bytes
+        result: int = head_bytes
+        return result
 
     def _read_sections(self) -> dict[int, tuple[int, int, int]]:
         out, last_kind, end = {}, 0, HEADER_BYTES + SECTION_BYTES * self.section_count
         for i in range(self.section_count):
             kind, flags, offset, size, crc, reserved = struct.unpack_from(
-                "<IIQQII", self.bytes, HEADER_BYTES + SECTION_BYTES * i
+                "<IIQQII", self.bytes.data, HEADER_BYTES + SECTION_BYTES * i
             )
             name = SECTIONS.get(kind, str(kind))
             if kind <= last_kind or flags & ~1 or reserved:

@@ -6,7 +6,7 @@ Everything is little-endian.
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
@@ -141,7 +141,8 @@ def rotate(x: np.ndarray, scale: int) -> np.ndarray:
         low, high = pairs[:, :, 0], pairs[:, :, 1]
         y = np.stack([low + high, low - high], axis=2)
         distance *= 2
-    return y.reshape(rows, cols) * x.dtype.type(scale)
+    result: np.ndarray = y.reshape(rows, cols) * x.dtype.type(scale)
+    return result
 
 
 def rotate_inputs(x: np.ndarray) -> np.ndarray:
@@ -213,7 +214,8 @@ def _tree(terms: np.ndarray) -> np.ndarray:
     while half:
         terms[:half] += terms[half : 2 * half]
         half //= 2
-    return terms[0]
+    result: np.ndarray = terms[0]
+    return result
 
 
 def _quantize_groups(
@@ -258,16 +260,19 @@ def _quantize_groups(
     return best_scale.astype(np.float16), best.T.astype(np.int8)
 
 
-def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
+def dequantize_q8(
+    scales: np.ndarray, q: np.ndarray, cols: int, dtype: Any = np.float64
+) -> np.ndarray:
     """(N, cols): scale · q of types without minima, exact in float64, of q8 and q4 in float32 too;
     of q8rh as it is rotated."""
     rows, groups = scales.shape
     values = q.reshape(rows, groups, -1).astype(dtype) * scales.astype(dtype)[:, :, None]
-    return values.reshape(rows, -1)[:, :cols]
+    result: np.ndarray = values.reshape(rows, -1)[:, :cols]
+    return result
 
 
 def dequantize(
-    scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype=np.float64
+    scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype: Any = np.float64
 ) -> np.ndarray:
     """The same of every quantized type, rotated back."""
     if kind in MINIMA:
@@ -378,7 +383,8 @@ def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
     rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     if ((rounded & 0x7F80) == 0x7F80).any():
         raise PhasorError("a weight is too large for bf16")
-    return rounded
+    result: np.ndarray = rounded
+    return result
 
 
 def widen(halves: np.ndarray, kind: int) -> np.ndarray:

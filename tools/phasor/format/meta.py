@@ -46,7 +46,8 @@ def _check_value(where: str, field: Field, value: Any) -> None:
 
 def _encode(field: Field, value: Any) -> bytes:
     if field.type == STRING:
-        return value.encode()
+        result: bytes = value.encode()
+        return result
     if field.type == IDS:
         return struct.pack(f"<{len(value)}I", *value)
     return struct.pack("<I" if field.type == U32 else "<f", value)
@@ -58,7 +59,7 @@ def _entry(key: int, kind: int, required: bool, value: bytes) -> bytes:
     )
 
 
-def encode_meta(descriptor: dict) -> bytes:
+def encode_meta(descriptor: dict[str, Any]) -> bytes:
     """The META section. Fields that are absent, None or an empty string or list are left out."""
     out = []
     for where, first, values, fields in scopes_of(descriptor):
@@ -112,7 +113,7 @@ def _decode(where: str, field: Field, value: bytes) -> Any:
     return list(numbers) if field.type == IDS else numbers[0]
 
 
-def decode_meta(data: bytes) -> dict:
+def decode_meta(data: bytes) -> dict[str, Any]:
     """The descriptor of a META section, checked, without defaults filled in. Unknown optional keys
     are skipped."""
     out: dict[str, Any] = {}
@@ -145,6 +146,6 @@ def decode_meta(data: bytes) -> dict:
     return out
 
 
-def as_stored(descriptor: dict) -> dict:
+def as_stored(descriptor: dict[str, Any]) -> dict[str, Any]:
     """The descriptor as a file of it would give it, with defaults."""
     return with_defaults(decode_meta(encode_meta(descriptor)))

@@ -8,6 +8,8 @@ GGUF's Q4_K. A value n of 0 … 15 stands for n·scale + minimum.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasor.errors import PhasorError
@@ -63,7 +65,7 @@ def pack_codes(scale: np.ndarray, least: np.ndarray) -> np.ndarray:
     return np.concatenate([low, middle, scale[..., 4:] & 15 | (least[..., 4:] & 15) << 4], axis=-1)
 
 
-def grids(records: np.ndarray, cols: int, kind: int, dtype=np.float64) -> np.ndarray:
+def grids(records: np.ndarray, cols: int, kind: int, dtype: Any = np.float64) -> np.ndarray:
     """Records (N, R) -> scale and minimum of each group, (2, N, G): exact in f32 too."""
     d, m = records["d"].astype(dtype), records["m"].astype(dtype)
     if _is_single(kind):
@@ -73,18 +75,20 @@ def grids(records: np.ndarray, cols: int, kind: int, dtype=np.float64) -> np.nda
     return both.reshape(2, len(records), -1)[:, :, : groups_of(cols)]
 
 
-def dequantize(records: np.ndarray, n: np.ndarray, cols: int, kind: int, dtype) -> np.ndarray:
+def dequantize(records: np.ndarray, n: np.ndarray, cols: int, kind: int, dtype: Any) -> np.ndarray:
     """(N, cols): in f32 the sum is rounded once, in f64 not at all."""
     scale, least = grids(records, cols, kind, dtype)
     values = n.reshape(*scale.shape, GROUP).astype(dtype) * scale[..., None] + least[..., None]
-    return values.reshape(len(n), -1)[:, :cols]
+    result: np.ndarray = values.reshape(len(n), -1)[:, :cols]
+    return result
 
 
 # ---- The quantizer
 
 
 def _inverse(scale: np.ndarray) -> np.ndarray:
-    return np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
+    result: np.ndarray = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
+    return result
 
 
 def _half(x: np.ndarray) -> np.ndarray:
@@ -93,7 +97,8 @@ def _half(x: np.ndarray) -> np.ndarray:
 
 
 def _nearest(x: np.ndarray, most: int) -> np.ndarray:
-    return np.rint(np.clip(x, 0, most)).astype(np.uint8)
+    result: np.ndarray = np.rint(np.clip(x, 0, most)).astype(np.uint8)
+    return result
 
 
 def quantize(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:

@@ -93,12 +93,12 @@ def _compiled(expression: str) -> Any:
     return compile(expression, "a row of ROLES", "eval")
 
 
-def _value(expression: str, names: dict) -> Any:
+def _value(expression: str, names: dict[str, Any]) -> Any:
     """Of an expression of the table above; no text of a file is one."""
     return eval(_compiled(expression), {"__builtins__": {}}, names)
 
 
-def _names(kind: dict) -> dict:
+def _names(kind: dict[str, Any]) -> dict[str, Any]:
     """What the rows of a kind and of its blocks call by a name of its own."""
     place, width, cross = kind["norm_place"], kind["head_width"], kind["cross_head_width"]
     return {
@@ -113,7 +113,7 @@ def _names(kind: dict) -> dict:
     }
 
 
-def _slots(stack: int, weights: int, names: dict, panels: bool = False) -> Iterator[Slot]:
+def _slots(stack: int, weights: int, names: dict[str, Any], panels: bool = False) -> Iterator[Slot]:
     """The tensors of one set; panels: a matrix that may have rows or panels has panels."""
     for role in ROLES:
         of_set = stack in role.stacks and (role.number >= FIRST_FINAL) == (weights == FINAL)
@@ -126,16 +126,17 @@ def _slots(stack: int, weights: int, names: dict, panels: bool = False) -> Itera
             )
 
 
-def _tied(descriptor: dict, stack: int) -> bool:
+def _tied(descriptor: dict[str, Any], stack: int) -> bool:
     """Whether the embedding of this side is the output's matrix too."""
     output = descriptor["output"]
     if output["output"] != D.LOGITS or output["tied"] == D.TIED_OWN:
         return False
     shared = "target" in descriptor and descriptor["target"]["embedding_shared"]
-    return shared or output["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE)
+    result: bool = shared or output["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE)
+    return result
 
 
-def slots(descriptor: dict) -> list[Slot]:
+def slots(descriptor: dict[str, Any]) -> list[Slot]:
     """Every tensor of the file, in its order. Takes a descriptor with defaults."""
     kinds = [_names(kind) for kind in descriptor["kinds"]]
     out: list[Slot] = []

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import BinaryIO, Callable, Iterator, NamedTuple
+from typing import Any, BinaryIO, Callable, Iterator, NamedTuple
 
 import numpy as np
 
+from phasor.errors import PhasorError
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
 from phasor.format.checksum import crc32c, crc32c_join
@@ -35,7 +36,7 @@ from phasor.format.file import (
     Source,
     Weights,
 )
-from phasor.format.layout import PhasorError, round_up
+from phasor.format.layout import round_up
 from phasor.format.meta import encode_meta
 from phasor.format.tensors import Slot, slots
 
@@ -54,9 +55,11 @@ class Rounding(NamedTuple):
 # ---- Encoding of one tensor
 
 
-def _exact(slot: Slot, given: np.ndarray) -> np.ndarray:
+def _exact(slot: Slot, given: Weights) -> np.ndarray:
     """The values as f32 (f64 for a table of frequencies), shape and finiteness checked."""
     shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
+    if isinstance(given, Quantized):
+        raise PhasorError(f"{slot.name}: has quantized values, expected numbers")
     if given.shape != shape:
         raise PhasorError(f"{slot.name}: has shape {tuple(given.shape)}, expected {shape}")
     if slot.type == L.F64:
@@ -145,8 +148,8 @@ def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple
             stored = L.flush_subnormals(part) if kind == L.F32 else L.halves_of(part, kind)
         except PhasorError as error:
             raise PhasorError(f"{slot.name}: {error}") from error
-        error = 0.0 if kind == L.F32 else float(np.abs(L.widen(stored, kind) - part).max(initial=0))
-        yield stored.tobytes() if rows else L.pack_numbers(stored, kind), error
+        worst = 0.0 if kind == L.F32 else float(np.abs(L.widen(stored, kind) - part).max(initial=0))
+        yield stored.tobytes() if rows else L.pack_numbers(stored, kind), worst
 
 
 # ---- Writing
@@ -263,7 +266,7 @@ def _pad_to(file: BinaryIO, offset: int) -> bytes:
 
 def write_model(
     file: BinaryIO,
-    descriptor: dict,
+    descriptor: dict[str, Any],
     source: Source,
     kind: int | Callable[[Slot], int] = L.F32,
     extra: dict[int, bytes] | None = None,
@@ -293,7 +296,8 @@ def write_model(
         file.write(extra[section])
         crcs[section] = crc32c(extra[section])
     _pad_to(file, plan.sections[DATA][0])
-    entries, data_crc, worst = [], 0, {}
+    entries, data_crc = [], 0
+    worst: dict[int, Rounding] = {}
     for (slot, type_), entry in zip(wanted, plan.entries):
         progress(slot)
         data_crc = crc32c(_pad_to(file, entry.offset), data_crc)

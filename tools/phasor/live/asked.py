@@ -77,8 +77,12 @@ class Asked(NamedTuple):
 
 
 def asked(
-    example: Any, tokenizer: Any, kinds: tuple[str | None, str | None], said: dict[str, Any],
-    description: Any, quiet: bool,
+    example: Any,
+    tokenizer: Any,
+    kinds: tuple[str | None, str | None],
+    said: dict[str, Any],
+    description: Any,
+    quiet: bool,
 ) -> Asked:
     """PhasorError names the argument that is wrong."""
     for name, value in zip(("type", "output_type"), kinds):
@@ -87,15 +91,16 @@ def asked(
     end = said["end"]
     ends = [end] if isinstance(end, int) else None if end is None else list(end)
     for name, ids in (("start", [said["start"]]), ("pad", [said["pad"]]), ("end", ends or [])):
-        for value in ids:
-            if value is not None and not is_whole(value, 0, _MOST_ID):
-                raise PhasorError(f"{name}=: {shown(value)}: expected an id")
+        for id_ in ids:
+            if id_ is not None and not is_whole(id_, 0, _MOST_ID):
+                raise PhasorError(f"{name}=: {shown(id_)}: expected an id")
     if said["task"] is not None and said["task"] not in TASKS:
         raise PhasorError(f"task=: {shown(said['task'])}: expected one of {', '.join(TASKS)}")
     labels: Sequence[Any] | None = said["labels"]
     if labels is not None and not all(isinstance(one, str) for one in labels):
         raise PhasorError("labels=: expected a list of texts")
-    own = Said(None if labels is None else list(labels), said["task"], said["start"], ends,
-               said["pad"])
+    own = Said(
+        None if labels is None else list(labels), said["task"], said["start"], ends, said["pad"]
+    )
     where = None if description is None else Path(description)
     return Asked(example, tokenizer, *kinds, said=own, description=where, quiet=quiet)

@@ -66,6 +66,7 @@ class Finder:
         for node in self.trace.nodes:
             if not node.depends:
                 continue
+            made: Attention | None
             if node.op == _ATTENDS:
                 made = self._fused(node)
             elif node.op in _SCORED and len(node.shape) >= 3:
@@ -201,7 +202,12 @@ class Finder:
     # ---- what is the same for both
 
     def _made(
-        self, q: Operand, k: Operand, v: Operand, out: Node, factor: float,
+        self,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        out: Node,
+        factor: float,
         seen: tuple[Tensor, Tensor | None],
     ) -> Attention:
         thirds = [self._third(one, out) for one in (q, k, v)]
@@ -212,7 +218,17 @@ class Finder:
         allowed = allowed.expand(size) if allowed.shape != size else allowed
         scale = factor * thirds[0].scale * thirds[1].scale
         return Attention(
-            *thirds, grid.shape[1], kv, scale, _mask(allowed, out), bias, out, out.where, size
+            q=thirds[0],
+            k=thirds[1],
+            v=thirds[2],
+            heads=grid.shape[1],
+            kv_heads=kv,
+            factor=scale,
+            mask=_mask(allowed, out),
+            bias=bias,
+            out=out,
+            where=out.where,
+            length=size,
         )
 
     def grid(self, value: Tensor, operand: Operand) -> Tensor:
@@ -233,7 +249,9 @@ class Finder:
     def _third(self, operand: Operand, out: Node) -> Third:
         linear, norm = self._source(operand.node, out)
         grid = self.grid(operand.node.value, operand)
-        rows, scale, angles, halves = [], 1.0, (), False
+        rows: list[tuple[int, ...]] = []
+        scale, halves = 1.0, False
+        angles: tuple[float, ...] = ()
         start, count = linear.node, linear.outputs
         if norm is not None:  # behind it a head's values are turned at most
             start, count = norm.node, norm.node.shape[-1]

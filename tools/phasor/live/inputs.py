@@ -85,7 +85,7 @@ def given(example: Any) -> Given:
     else:
         args = (example,)
     args = tuple(torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in args)
-    named = [*enumerate(args), *kwargs.items()]
+    named: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
     tensors = [(key, t.detach().cpu()) for key, t in named if isinstance(t, Tensor)]
     whole = [(key, t) for key, t in tensors if t.dtype in (torch.int64, torch.int32)]
     data: list[tuple[int | str, Tensor]] = [(key, t.long()) for key, t in whole if t.dim() == 2]

@@ -63,7 +63,7 @@ def exported(found: Known, output: Path, asked: Asked) -> Exported:
         raise PhasorError(f"save_description=: goes without a {name}, which is read by its family")
     with scratch.folder() as folder:
         saved = folder / "model"
-        found.module.save_pretrained(str(saved))  # type: ignore[operator]
+        found.module.save_pretrained(str(saved))
         tokenizers = asked._replace(tokenizer=found.tokenizer).tokenizers(folder)
         if not tokenizers and not found.embedder:
             tokenizers = [NONE]

@@ -25,9 +25,15 @@ SUB = {"sub", "__sub__", "__rsub__", "rsub", "sub_", "__isub__"}
 MUL = {"mul", "__mul__", "__rmul__", "mul_", "__imul__", "multiply"}
 DIV = {"div", "__truediv__", "true_divide", "div_", "__itruediv__", "__div__", "divide"}
 PRODUCT = {"matmul", "__matmul__", "mm", "bmm"}
-_POINTWISE = ADD | SUB | MUL | DIV | set(
-    "pow __pow__ neg __neg__ tanh erf sigmoid relu relu_ gelu silu exp clamp clamp_min maximum"
-    " sqrt square softplus mish hardswish abs where logsigmoid elu leaky_relu glu".split()
+_POINTWISE = (
+    ADD
+    | SUB
+    | MUL
+    | DIV
+    | set(
+        "pow __pow__ neg __neg__ tanh erf sigmoid relu relu_ gelu silu exp clamp clamp_min maximum"
+        " sqrt square softplus mish hardswish abs where logsigmoid elu leaky_relu glu".split()
+    )
 )
 _REDUCES = ("mean", "var", "std", "var_mean", "norm", "sum", "square", "pow", "__pow__")
 _OF_NORM = ADD | SUB | MUL | DIV | {*_REDUCES, "sqrt", "rsqrt", "item"}
@@ -203,9 +209,9 @@ class Pieces:
 
     def _norm(self, node: Node) -> Norm | None:
         if node.op in ("layer_norm", "rms_norm"):
-            names = ("input", "normalized_shape", "weight", "bias", "eps")
+            names = ["input", "normalized_shape", "weight", "bias", "eps"]
             if node.op == "rms_norm":
-                names = ("input", "normalized_shape", "weight", "eps")
+                names.remove("bias")
             given = {**dict(zip(names, node.args)), **node.kwargs}
             eps, weight = given.get("eps"), given.get("weight")
             if weight is None:
@@ -251,9 +257,11 @@ class Pieces:
     def _fitted(
         self, node: Node, inputs: list[Node], vectors: list[Node], numbers: list[float]
     ) -> Norm | None:
-        pairs = [(vectors[0], None)] if len(vectors) == 1 else [
-            (vectors[0], vectors[1]), (vectors[1], vectors[0])
-        ]
+        pairs = (
+            [(vectors[0], None)]
+            if len(vectors) == 1
+            else [(vectors[0], vectors[1]), (vectors[1], vectors[0])]
+        )
         for x in dict.fromkeys(inputs):
             if x.value.shape != node.value.shape:
                 continue
@@ -267,6 +275,7 @@ class Pieces:
                     if eps >= 1:
                         continue
                     for weight, bias in pairs:
+
                         def made(values: Tensor) -> Tensor:
                             out = formula(values, eps) * weight.value
                             return out if bias is None else out + bias.value

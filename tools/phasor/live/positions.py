@@ -47,10 +47,10 @@ class Inputs(Layers):
             self._say(name, "embedding_norm", given.norm.kind, given.norm.node.where)
             self._say(name, "embedding_norm_eps", given.norm.eps, given.norm.node.where)
         if given.class_token is not None:
-            ref = self.pieces.ref(self._root(given.class_token))
-            if ref is None:
+            row = self.pieces.ref(self._root(given.class_token))
+            if row is None:
                 raise PhasorError(f"{given.class_token.where}: a computed row is put in front")
-            parts["class_token"] = self._name(ref)
+            parts["class_token"] = self._name(row)
         scale: Any = given.scale
         named_so = {1.0: "one"} if scale == 1 else {scale: "sqrt_width"}
         if scale == 1 or same(scale, math.sqrt(width)):
@@ -62,8 +62,15 @@ class Inputs(Layers):
     def _root(self, node: Node) -> Node:
         """The tensor that a constant is cut from, however it is repeated."""
         at = node
-        while self.pieces.ref(at) is None and at.op in ("expand", "repeat", "expand_as", "view",
-                                                        "__getitem__", "unsqueeze", "reshape"):
+        while self.pieces.ref(at) is None and at.op in (
+            "expand",
+            "repeat",
+            "expand_as",
+            "view",
+            "__getitem__",
+            "unsqueeze",
+            "reshape",
+        ):
             at = at.args[0]
         return at
 

@@ -21,6 +21,7 @@ from phasor.live.inputs import Given, Twin, call, drawn, line_of, output_of
 from phasor.live.stream import Read
 from phasor.live.trace import Node
 from phasor.reference.forward import Reference
+from phasor.runs import run_all
 from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import parse_description
 
@@ -122,8 +123,6 @@ def arrays_of(batch: Batch, names: list[str]) -> dict[str, np.ndarray]:
     return {**arrays, "output": batch.output}
 
 
-
-
 def model_of(checkpoint: Checkpoint, draft: Draft, path: Path) -> Model:
     source = Checkpoint(checkpoint.path, checkpoint.tensors)
     model = state_dict.read(source, parse_description(draft.content(), path))
@@ -138,7 +137,7 @@ def gap_of(model: Model, arrays: dict[str, np.ndarray], path: Path) -> float:
     expect.put_vectors(given, model)
     file = V.ExactWeights(as_stored(model.descriptor), model.weights)
     expected = expect.read(given, model.descriptor, model.inside)
-    (runs,) = V.run_all(file, [one.given for one in expected], (np.float64,))
+    (runs,) = run_all(file, [one.given for one in expected], (np.float64,))
     gaps = [expect.gaps(one, ran).max() for one, ran in zip(expected, runs)]
     return float(np.nan_to_num(max(gaps), nan=np.inf))
 
@@ -180,7 +179,7 @@ def parted(
             seen.append((what, value))
             return value
 
-    V.run_all(file, [expected[0].given], (np.float64,), kind=Watching)
+    run_all(file, [expected[0].given], (np.float64,), kind=Watching)
     at = 0
     for name, stack in read.stacks.items():
         length, batch = sizes[min(len(sizes) - 1, list(read.stacks).index(name))]

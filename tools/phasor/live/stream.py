@@ -4,7 +4,7 @@ norms, what is put in, and what comes out."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -209,15 +209,25 @@ class Reader:
                 heads = [one for one in own if one is not None]
                 first = heads[0]
                 return Attention(
-                    first.q, first.k, first.v, len(heads), len(heads),
-                    factor=first.factor, mask=first.mask, bias=first.bias, out=node,
-                    where=first.where, length=first.length, own=heads,
+                    first.q,
+                    first.k,
+                    first.v,
+                    len(heads),
+                    len(heads),
+                    factor=first.factor,
+                    mask=first.mask,
+                    bias=first.bias,
+                    out=node,
+                    where=first.where,
+                    length=first.length,
+                    own=heads,
                 )
         return None
 
     def stack(self, node: Node) -> Stack:
         """The sub-layers behind each other, the last first."""
-        p, found = self.pieces, []
+        p = self.pieces
+        found: list[SubLayer] = []
         final: Norm | None = None
         at = stream = p.bare(node)
         while len(found) < _MOST:
@@ -258,7 +268,7 @@ class Reader:
         if isinstance(inside, Attention):
             given, read = p.bare(inside.q.linear.x), p.bare(inside.k.linear.x)
             what = "attention" if given is read else "cross"
-            more = {"attention": inside}
+            more: dict[str, Any] = {"attention": inside}
         else:
             given, what, more = p.bare(inside.inner.x), "ffn", {"active": inside}
         before = p.norm(given)
@@ -268,14 +278,24 @@ class Reader:
         else:
             before = None
         return SubLayer(
-            what, node, given, source, linear, scale, before=before, after=after, behind=None,
-            **more,  # type: ignore[arg-type]
+            what,
+            node,
+            given,
+            source,
+            linear,
+            scale,
+            before=before,
+            after=after,
+            behind=None,
+            **more,
         )
 
     def _memory(self, layers: list[list[SubLayer]]) -> Node | None:
         read = {
             self.pieces.bare(sub.attention.k.linear.x).index: sub.attention
-            for layer in layers for sub in layer if sub.what == "cross" and sub.attention
+            for layer in layers
+            for sub in layer
+            if sub.what == "cross" and sub.attention
         }
         if len(read) > 1:
             raise PhasorError("the layers' cross-attention reads more than one sequence")
@@ -304,8 +324,15 @@ class Reader:
             if at.op in ("embedding", "__getitem__") and _table(at) is not None:
                 table, ids = _table(at)  # type: ignore[misc]
                 return Embedded(
-                    node, self._input(ids), table, scale, projection, last, norm=norm,
-                    class_token=token, constants=tuple(constants),
+                    node,
+                    self._input(ids),
+                    table,
+                    scale,
+                    projection,
+                    last,
+                    norm=norm,
+                    class_token=token,
+                    constants=tuple(constants),
                 )
             if (found := p.norm(at)) is not None and norm is None and scale == 1:
                 norm, at = found, p.bare(found.x)
@@ -318,7 +345,14 @@ class Reader:
                 inner = p.bare(linear.x)
                 if inner.op == "input":
                     return Embedded(
-                        node, inner, None, scale, linear, last, norm=norm, class_token=token,
+                        node,
+                        inner,
+                        None,
+                        scale,
+                        linear,
+                        last,
+                        norm=norm,
+                        class_token=token,
                         constants=tuple(constants),
                     )
                 at = inner
@@ -329,7 +363,14 @@ class Reader:
                 token, at = at.args[0]
             elif at.op == "input" and at.value.is_floating_point():
                 return Embedded(
-                    node, at, None, scale, None, last, norm=norm, class_token=token,
+                    node,
+                    at,
+                    None,
+                    scale,
+                    None,
+                    last,
+                    norm=norm,
+                    class_token=token,
                     constants=tuple(constants),
                 )
             else:

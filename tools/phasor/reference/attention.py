@@ -3,15 +3,15 @@ scores: Reference (forward.py) without the stack."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.format.layout import PhasorError
 from phasor.reference.functions import (
     CACHES,
     NORMS,
@@ -26,6 +26,12 @@ _KEPT_VALUES = 1 << 26
 
 
 _ALL = (slice(None),)  # one sequence
+
+
+def there(value: Array | None) -> Array:
+    """What the descriptor says is there."""
+    assert value is not None
+    return value
 
 
 class Terms(NamedTuple):
@@ -84,6 +90,10 @@ class Weights:
                 self._weights[key] = value
         return value
 
+    def need(self, stack: int, weights: int, role: int) -> Array:
+        """A tensor that the descriptor says is there."""
+        return there(self.tensor(stack, weights, role))
+
     def scaled(self, x: Array, stack: int, weights: int, role: int) -> Array:
         """What a matrix reads of x: x itself, or times the block's input scale."""
         if stack not in (R.ENCODER, R.DECODER) or role not in R.INPUT_SCALES:
@@ -103,7 +113,7 @@ class Weights:
         entry = self.file.entries[key]
         if self.emulate and entry.type in L.QUANTIZED:
             x = round_activations(x, entry.type, entry.inputs)
-        return self.in_blocks(x, key) if self._shared else x @ self.tensor(stack, weights, role).T
+        return self.in_blocks(x, key) if self._shared else x @ self.need(stack, weights, role).T
 
     def in_blocks(self, x: Array, key: int, squared: bool = False) -> Array:
         """x (T, K) · Wᵀ, or (W ∘ W)ᵀ, a part of W at a time in this run's type: W itself stays as
@@ -119,15 +129,18 @@ class Weights:
         if scales is None:
             return out
         scales = scales.reshape(-1).astype(self.dtype)
-        return out * (scales * scales if squared else scales)
+        result: Array = out * (scales * scales if squared else scales)
+        return result
 
     def rows_at(self, stack: int, weights: int, role: int, ids: Array) -> Array:
         """Rows of a matrix, ids (T) -> (T, K)."""
         if not self._shared:
-            return self.tensor(stack, weights, role)[ids]
+            result: Array = self.need(stack, weights, role)[ids]
+            return result
         values, scales = self.file.narrow(R.key_of(stack, weights, role))
         found = values[ids].astype(self.dtype)
-        return found if scales is None else found * scales[ids].astype(self.dtype)
+        result = found if scales is None else found * scales[ids].astype(self.dtype)
+        return result
 
     def norm(self, x: Array, kind: int, eps: float, stack: int, weights: int, role: int) -> Array:
         """The norm with these tensors; x itself where the model has none."""
@@ -159,13 +172,13 @@ class Attention(Weights):
                 terms.additive,
             )
         elif terms.three_way:  # Huang et al. 2020, method 3
-            scores = np.einsum("thw,shw,tsw->hts", q, k, terms.keys, optimize=True)
+            scores = np.einsum("thw,shw,tsw->hts", q, k, there(terms.keys), optimize=True)
         else:
             scores = np.einsum("thw,shw->hts", q, k)
             if terms.keys is not None:  # Shaw et al. 2018, equation 4
                 scores = scores + np.einsum("thw,tsw->hts", q, terms.keys)
             if terms.key_query:  # Huang et al. 2020, method 4
-                scores = scores + np.einsum("shw,tsw->hts", k, terms.keys)
+                scores = scores + np.einsum("shw,tsw->hts", k, there(terms.keys))
             if terms.disentangled is not None:  # He et al. 2021, equation 2
                 a, b, entry = terms.disentangled
                 rows, columns = np.indices(entry.shape)
@@ -182,9 +195,12 @@ class Attention(Weights):
         mixed = np.einsum("hts,shw->thw", weights, v)
         if terms.values is not None:  # Shaw et al. 2018, equation 3
             mixed = mixed + np.einsum("hts,tsw->thw", weights, terms.values)
-        return mixed.reshape(q.shape[0], -1)
+        result: Array = mixed.reshape(q.shape[0], -1)
+        return result
 
-    def terms(self, kind: dict, index: int, stack: int, weights: int, count: int) -> Terms:
+    def terms(
+        self, kind: dict[str, Any], index: int, stack: int, weights: int, count: int
+    ) -> Terms:
         """What positions add to the scores and the values of `count` queries and keys."""
         position, at = kind["position"], np.arange(count)
         distance = at[None, :] - at[:, None]  # key − query
@@ -195,7 +211,7 @@ class Attention(Weights):
             return Terms(
                 additive=additive,
                 bias=-np.abs(distance).astype(self.dtype)
-                * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None],
+                * self.need(R.KINDS, index, R.ALIBI)[:, None, None],
             )
         if position not in (*D.RELATIVE_KEYS, D.T5_BIAS):
             return Terms(additive=additive)
@@ -206,22 +222,24 @@ class Attention(Weights):
             )
         entry = np.clip(distance, -D.reach(kind), D.reach(kind)) + D.reach(kind)
         if position == D.T5_BIAS:
-            return Terms(additive=additive, bias=self.tensor(R.KINDS, index, R.T5_BIAS)[:, entry])
+            return Terms(additive=additive, bias=self.need(R.KINDS, index, R.T5_BIAS)[:, entry])
         values = self.tensor(stack, weights, R.RELATIVE_VALUES)
         if position == D.DISENTANGLED:
             a, b = (
-                self.tensor(stack, weights, role).reshape(kind["heads"], kind["head_width"], -1)
+                self.need(stack, weights, role).reshape(kind["heads"], kind["head_width"], -1)
                 for role in (R.RELATIVE_KEYS, R.RELATIVE_QUERIES)
             )
             return Terms(disentangled=(a, b, entry))
         return Terms(
-            keys=self.tensor(stack, weights, R.RELATIVE_KEYS).T[entry],
+            keys=self.need(stack, weights, R.RELATIVE_KEYS).T[entry],
             values=None if values is None else values[entry],
             key_query=position == D.RELATIVE_KEY_QUERY,
             three_way=position == D.THREE_WAY,
         )
 
-    def self_attention(self, h: Array, kind: dict, index: int, stack: int, weights: int) -> Array:
+    def self_attention(
+        self, h: Array, kind: dict[str, Any], index: int, stack: int, weights: int
+    ) -> Array:
         heads, kv, w = kind["heads"], kind["kv_heads"], kind["head_width"]
         fused = self.linear(h, stack, weights, R.QKV)
         if kind["separate_v"]:
@@ -245,7 +263,7 @@ class Attention(Weights):
         ]
         return self._given(np.concatenate(mixed), kind, stack, weights)
 
-    def _given(self, mixed: Array, kind: dict, stack: int, weights: int) -> Array:
+    def _given(self, mixed: Array, kind: dict[str, Any], stack: int, weights: int) -> Array:
         """What the sub-layer gives of (T, H·w)."""
         inner = kind["norm"], kind["norm_eps"], stack, weights, R.ATTENTION_INNER
         return self.linear(self.norm(mixed, *inner), stack, weights, R.ATTENTION_OUT)
@@ -253,13 +271,23 @@ class Attention(Weights):
     def _convolved(self, q: Array, k: Array, v: Array, weights: int) -> Array:
         """The short convolution of LFM2 (Liquid AI 2025), of one sequence's rows (T, H·w)."""
         taps = self.tensor(R.DECODER, weights, R.TAPS)  # (K, H·w), the oldest first
+        assert taps is not None  # a layer with a convolution has them
         bias = self.tensor(R.DECODER, weights, R.TAPS_BIAS)
         rows = np.concatenate([np.zeros((len(taps) - 1, k.shape[1]), k.dtype), k * v])
-        y = sum(tap * rows[i : i + len(k)] for i, tap in enumerate(taps))
-        return q * (y if bias is None else y + bias)
+        y = np.zeros_like(k)
+        for i, tap in enumerate(taps):
+            y = y + tap * rows[i : i + len(k)]
+        return q * y if bias is None else q * (y + bias)
 
     def _attended(
-        self, q: Array, k: Array, v: Array, kind: dict, index: int, stack: int, weights: int
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        kind: dict[str, Any],
+        index: int,
+        stack: int,
+        weights: int,
     ) -> Array:
         """One sequence's rows: q (T, H, w), k and v (T, KV, w) -> (T, H·w)."""
         count = len(q)
@@ -289,7 +317,7 @@ class Attention(Weights):
         terms = self.terms(kind, index, stack, weights, count)._replace(seen=seen)
         return self.attention(q, k, v, kind["scale"], kind["cap"], terms)
 
-    def qk_norm(self, x: Array, kind: dict, stack: int, weights: int, role: int) -> Array:
+    def qk_norm(self, x: Array, kind: dict[str, Any], stack: int, weights: int, role: int) -> Array:
         """x (T, H·w), normalized head by head (the heads share their weights, or have each their
         own) or all heads at once."""
         if kind["qk_norm_over"] == D.ALL_HEADS:
@@ -297,12 +325,12 @@ class Attention(Weights):
         heads = x.reshape(len(x), -1, kind["head_width"])
         own = kind["qk_norm_over"] == D.OWN_HEAD
         shape = heads.shape[1:] if own else heads.shape[2:]
-        weight, bias = self.tensor(stack, weights, role), self.tensor(stack, weights, role + 1)
+        weight, bias = self.need(stack, weights, role), self.tensor(stack, weights, role + 1)
         bias = None if bias is None else bias.reshape(shape)
         y = NORMS[kind["qk_norm"]](heads, weight.reshape(shape), bias, kind["norm_eps"])
         return y.reshape(x.shape)
 
-    def cross_attention(self, h: Array, memory: Array, kind: dict, weights: int) -> Array:
+    def cross_attention(self, h: Array, memory: Array, kind: dict[str, Any], weights: int) -> Array:
         heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
         q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
         k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)

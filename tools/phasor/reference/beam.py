@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class Output(NamedTuple):
 def log_softmax(x: Array) -> Array:
     x = np.asarray(x, dtype=np.float64)
     x = x - x.max()
-    return x - np.log(np.exp(x).sum())
+    result: Array = x - np.log(np.exp(x).sum())
+    return result
 
 
 def beam_search(
@@ -48,7 +49,8 @@ def beam_search(
 ) -> list[Output]:
     """The outputs, best first. logits(ids): of what follows the new tokens `ids`, (vocabulary,).
     most: tokens of an output at most."""
-    live, done = [(0.0, ())], []
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    done: list[Output] = []
     for made in range(1, most + 1):
         candidates = []
         for beam, (score, ids) in enumerate(live):
@@ -76,7 +78,12 @@ def beam_search(
 
 
 def search_model(
-    reference, source: Sequence[int], prompt: Sequence[int], beams: int, most: int, **options
+    reference: Any,
+    source: Sequence[int],
+    prompt: Sequence[int],
+    beams: int,
+    most: int,
+    **options: Any,
 ) -> list[Output]:
     """With a model: reference.Reference. An empty prompt is the start token."""
     target = reference.d["target"]
@@ -84,16 +91,15 @@ def search_model(
     memory = reference.encode(source).output if "encoder" in reference.d else None
 
     def logits(ids: tuple[int, ...]) -> Array:
-        return reference.decode(list(start + ids), memory).logits[-1]
+        result: Array = reference.decode(list(start + ids), memory).logits[-1]
+        return result
 
     return beam_search(logits, target["end"], beams, most, **options)
 
 
 @front_door("beam")
 def main() -> int:
-    parser = Parser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     for side in ("source", "target"):
         parser.add_argument(f"--{side}-ids", type=parse_ids, default=[])

@@ -21,29 +21,34 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass, field
-from typing import Generator, Sequence
+from typing import Any, Callable, Generator, Sequence
 
 import numpy as np
 
 from phasor.arguments import Parser
 from phasor.entry import front_door
-from phasor.errors import named
+from phasor.errors import PhasorError, named
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.format.layout import PhasorError
-from phasor.reference.attention import Attention
+from phasor.reference.attention import Attention, there
 from phasor.reference.functions import ACTIVATIONS, CACHES, Array, learned, sinusoid, xielu
+
+
+def _nothing() -> Array:
+    return np.zeros((0, 0))
 
 
 @dataclass
 class Trace:
     """What a stack computed for T positions."""
 
-    embedding: Array = None  # (T, D) with positions, before the first block
+    # (T, D) with positions, before the first block
+    embedding: Array = field(default_factory=_nothing)
     residuals: list[Array] = field(default_factory=list)  # (T, D) after each block
-    output: Array = None  # (T, D) after the final norm, where there is one
-    logits: Array = None  # (T, V), of a decoder
+    # (T, D) after the final norm, where there is one
+    output: Array = field(default_factory=_nothing)
+    logits: Array | None = None  # (T, V), of a decoder
 
 
 _STACKS = {"encoder": R.ENCODER, "decoder": R.DECODER}
@@ -56,7 +61,8 @@ def _end_of(run: Run) -> Trace:
         try:
             next(run)
         except StopIteration as end:
-            return end.value
+            result: Trace = end.value
+            return result
 
 
 class Reference(Attention):
@@ -67,12 +73,12 @@ class Reference(Attention):
     CACHES; cross-attention's too.
     """
 
-    def feed_forward(self, h: Array, kind: dict, stack: int, weights: int) -> Array:
+    def feed_forward(self, h: Array, kind: dict[str, Any], stack: int, weights: int) -> Array:
         """Section 3.3, or the gated form of Shazeer 2020."""
         h = self.linear(h, stack, weights, R.FFN_IN)
         if kind["activation"] == D.XIELU:
-            numbers = self.tensor(stack, weights, R.XIELU)
-            activation = lambda x: xielu(x, *numbers)  # noqa: E731
+            numbers = self.need(stack, weights, R.XIELU)
+            activation: Callable[[Array], Array] = lambda x: xielu(x, *numbers)
         else:
             activation = ACTIVATIONS[kind["activation"]]
         if kind["gated"]:
@@ -97,7 +103,8 @@ class Reference(Attention):
         def add(x: Array, given: Array, after: int) -> Array:
             given = given * self.dtype.type(kind["residual_scale"])
             if kind["norm_place"] in (D.BOTH, D.SUBLAYER):
-                return x + norm(given, after)
+                result: Array = x + norm(given, after)
+                return result
             return norm(x + given, after)
 
         before = norm(x, R.ATTENTION_BEFORE)
@@ -111,7 +118,7 @@ class Reference(Attention):
         if kind["cross"]:
             x = add(
                 x,
-                self.cross_attention(norm(x, R.CROSS_BEFORE), memory, kind, weights),
+                self.cross_attention(norm(x, R.CROSS_BEFORE), there(memory), kind, weights),
                 R.CROSS_AFTER,
             )
         return add(x, self.feed_forward(norm(x, R.FFN_BEFORE), kind, stack, weights), R.FFN_AFTER)
@@ -145,12 +152,12 @@ class Reference(Attention):
         if s["embedding_norm_place"]:
             x = self.norm(x, *how)
         if s["segments"]:
-            x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
+            x = x + self.need(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
-            table = self.tensor(stack, 0, R.POSITIONS)
+            table = self.need(stack, 0, R.POSITIONS)
             x = x + np.concatenate([learned(table, np.arange(length)) for length in lengths])
         elif s["position"]:
-            table = self.tensor(stack, 0, R.SINUSOID)
+            table = self.need(stack, 0, R.SINUSOID)
             rows = [sinusoid(table, np.arange(length), s["position"]) for length in lengths]
             x = x + np.concatenate(rows).astype(self.dtype)
         if not s["embedding_norm_place"]:
@@ -206,9 +213,11 @@ class Reference(Attention):
     def pool(self, hidden: Array, pooling: int) -> Array:
         """(S, D) -> (S, D) without pooling, else one row (1, D)."""
         if pooling == D.MAX:
-            return hidden.max(axis=0, keepdims=True)
+            result: Array = hidden.max(axis=0, keepdims=True)
+            return result
         if pooling == D.MEAN:
-            return hidden.mean(axis=0, keepdims=True)
+            result = hidden.mean(axis=0, keepdims=True)
+            return result
         return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden
 
     def output(self, trace: Trace) -> Array:
@@ -216,7 +225,7 @@ class Reference(Attention):
         W) as docs/reference/file-format.md has them. Classes are not made scores."""
         o = self.d["output"]
         if "decoder" in self.d:
-            return trace.logits
+            return there(trace.logits)
         pooled = [self.pool(trace.output[span], o["pooling"]) for span in self.spans[R.ENCODER]]
         y = self.head(np.concatenate(pooled))
         if o["output"] in (D.LOGITS, D.CLASSES):
@@ -310,13 +319,14 @@ class Reference(Attention):
         """
         target = self.d["target"]
         memory = self.encode(source).output if source is not None else None
-        ids = list(prefix) or [start_token(target)]
-        if ids == [None]:
+        start = start_token(target)
+        if not prefix and start is None:
             raise PhasorError("an empty prompt, and the model has no start token")
+        ids = [*prefix] if prefix or start is None else [start]
         made: list[int] = []
         limit = D.longest(self.d, "decoder") or sys.maxsize
         while len(made) < most and len(ids) <= limit:
-            row = self.decode(ids, memory).logits[-1].copy()
+            row = self.output(self.decode(ids, memory))[-1].copy()
             row[list(exclude)] = -np.inf
             best = int(np.argmax(row))
             if not made and not prefix and target["forced_first"] is not None:
@@ -328,10 +338,11 @@ class Reference(Attention):
         return made
 
 
-def start_token(target: dict) -> int | None:
+def start_token(target: dict[str, Any]) -> int | None:
     """What a decoder reads before its first token."""
     own = target["decoder_start"]
-    return target["start"] if own is None else own
+    result: int | None = target["start"] if own is None else own
+    return result
 
 
 # ---- Command line

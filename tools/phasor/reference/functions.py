@@ -12,9 +12,10 @@ from typing import Callable
 
 import numpy as np
 
+from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format import layout as L
-from phasor.format.layout import GROUP, PhasorError
+from phasor.format.layout import GROUP
 
 Array = np.ndarray
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -41,7 +42,8 @@ def round_activations(x: Array, kind: int = L.Q8, inputs: int = 0) -> Array:
     q = np.clip(np.rint(grouped * inverse), -most, most)
     part = np.float32(1) / np.float32(most)
     scale = np.where(live, amax * x.dtype.type(part), 0)
-    return (q * scale).reshape(rows, groups * size)[:, :cols]
+    result: Array = (q * scale).reshape(rows, groups * size)[:, :cols]
+    return result
 
 
 def _cache_q8(x: Array) -> Array:
@@ -66,7 +68,8 @@ def layer_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array
 def rms_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array:
     """Zhang and Sennrich 2019, over the last axis."""
     y = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(eps)) * weight
-    return y if bias is None else y + bias
+    result: Array = y if bias is None else y + bias
+    return result
 
 
 NORMS = {D.LAYER_NORM: layer_norm, D.RMS_NORM: rms_norm}
@@ -77,25 +80,30 @@ def softmax(scores: Array) -> Array:
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = e.sum(axis=-1, keepdims=True)
-    return np.divide(e, total, where=total > 0, out=np.zeros_like(e))
+    result: Array = np.divide(e, total, where=total > 0, out=np.zeros_like(e))
+    return result
 
 
 def _gelu_erf(x: Array) -> Array:
-    return x * (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2
+    result: Array = x * (1 + np.asarray(_erf(x / math.sqrt(2)), x.dtype)) / 2
+    return result
 
 
 def _gelu_tanh(x: Array) -> Array:
-    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+    result: Array = x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+    return result
 
 
 def _silu(x: Array) -> Array:
-    return x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
+    result: Array = x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
+    return result
 
 
 def xielu(x: Array, above: float, below: float, beta: float, eps: float) -> Array:
     """Huang and Schlag 2024."""
     bent = np.expm1(np.minimum(x, eps)) - x
-    return np.where(x > 0, above * x * x, below * bent) + beta * x
+    result: Array = np.where(x > 0, above * x * x, below * bent) + beta * x
+    return result
 
 
 ACTIVATIONS: dict[int, Callable[[Array], Array]] = {
@@ -145,7 +153,8 @@ def sinusoid(inv_freq: Array, positions: Array, layout: int) -> Array:
 
 def learned(table: Array, positions: Array) -> Array:
     """(T, D): the rows of table (P, D) at positions (T)."""
-    return table[check_positions(positions, len(table))]
+    result: Array = table[check_positions(positions, len(table))]
+    return result
 
 
 def rotate(x: Array, inv_freq: Array, positions: Array, halves: bool, factor: float = 1.0) -> Array:

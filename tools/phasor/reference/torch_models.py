@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any, Callable
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ def sinusoids(count: int, width: int, layout: int = D.INTERLEAVED) -> Tensor:
 class Base(nn.Module):
     """What the styles share: embeddings with positions, masks, and the record of residuals."""
 
-    def __init__(self, descriptor: dict) -> None:
+    def __init__(self, descriptor: dict[str, Any]) -> None:
         super().__init__()
         self.d = descriptor
         self.seen: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
@@ -61,9 +62,7 @@ class Base(nn.Module):
                 )
         self.activation = _ACTIVATIONS[kind["activation"]]
 
-    def embed(
-        self, ids: Tensor, stack: str, embedding: nn.Embedding, learned: nn.Embedding | None
-    ) -> Tensor:
+    def embed(self, ids: Tensor, stack: str, embedding: nn.Embedding, learned: Any) -> Tensor:
         """(B, T) -> (B, T, D)."""
         s = self.d[stack]
         x = embedding(ids) * s["embedding_scale"]
@@ -77,9 +76,7 @@ class Base(nn.Module):
         self.seen[stack].append(x.detach())
         return x
 
-    def project(
-        self, x: Tensor, own: nn.Linear | None, source: nn.Embedding, target: nn.Embedding
-    ) -> Tensor:
+    def project(self, x: Tensor, own: Any, source: nn.Embedding, target: nn.Embedding) -> Tensor:
         """The logits, by an own or a tied matrix."""
         tied = self.d["output"]["tied"]
         if tied == D.TIED_OWN:
@@ -110,7 +107,8 @@ class Base(nn.Module):
     @torch.no_grad()
     def greedy(self, source: list[int], most: int, exclude: tuple[int, ...] = ()) -> list[int]:
         """The tutorial's loop: the whole prefix again at each step."""
-        target, made = self.d["target"], []
+        target = self.d["target"]
+        made: list[int] = []
         while len(made) < most:
             ids = torch.tensor([[target["decoder_start"], *made]])
             row = self(torch.tensor([source]), ids)[0, -1].clone()
@@ -121,7 +119,7 @@ class Base(nn.Module):
         return made
 
 
-def _learned(descriptor: dict, stack: str) -> nn.Embedding | None:
+def _learned(descriptor: dict[str, Any], stack: str) -> nn.Embedding | None:
     s = descriptor[stack]
     return nn.Embedding(s["max_positions"], s["width"]) if s["position"] == D.LEARNED else None
 
@@ -129,7 +127,7 @@ def _learned(descriptor: dict, stack: str) -> nn.Embedding | None:
 class TorchTransformer(Base):
     """torch.nn.Transformer's own encoder and decoder."""
 
-    def __init__(self, descriptor: dict) -> None:
+    def __init__(self, descriptor: dict[str, Any]) -> None:
         super().__init__(descriptor)
         if descriptor["model"]["stack"] != D.ENCODER_DECODER or any(
             k["position"] or k["score"] for k in descriptor["kinds"]
@@ -159,7 +157,7 @@ class TorchTransformer(Base):
             else None
         )
 
-    def _whole(self, descriptor: dict) -> nn.Transformer:
+    def _whole(self, descriptor: dict[str, Any]) -> nn.Transformer:
         encoder, decoder, kind = (
             descriptor["encoder"],
             descriptor["decoder"],
@@ -259,7 +257,7 @@ class _Feed(nn.Module):
     """Section 3.3, its two layers called by `names`."""
 
     def __init__(
-        self, names: tuple[str, str], width: int, hidden: int, biases: int, activation: object
+        self, names: tuple[str, str], width: int, hidden: int, biases: int, activation: Any
     ) -> None:
         super().__init__()
         self.names, self.activation = names, activation
@@ -285,15 +283,13 @@ class _Block(nn.Module):
     """One block. parts: (attention, its norm, cross-attention or None, its norm, feed-forward, its
     norm) by name."""
 
-    def __init__(
-        self, parts: dict[str, nn.Module], order: tuple[str | None, ...], before: bool
-    ) -> None:
+    def __init__(self, parts: dict[str, nn.Module], order: tuple[Any, ...], before: bool) -> None:
         super().__init__()
         for name, module in parts.items():
             self.add_module(name, module)
         self.order, self.before = order, before
 
-    def _sub(self, x: Tensor, norm: str, f: object) -> Tensor:
+    def _sub(self, x: Tensor, norm: str, f: Callable[[Tensor], Tensor]) -> Tensor:
         norm_ = getattr(self, norm)
         return x + f(norm_(x)) if self.before else norm_(x + f(x))
 
@@ -340,7 +336,7 @@ _SIDES = (("encoder", "source"), ("decoder", "target"))
 class _Split(Base):
     """Attention with separate matrices, any stack: the last two styles differ in names only."""
 
-    def __init__(self, descriptor: dict, style: str, buckets: int) -> None:
+    def __init__(self, descriptor: dict[str, Any], style: str, buckets: int) -> None:
         super().__init__(descriptor)
         separate = self.separate = style == "separate"
         for stack, side in _SIDES:
@@ -379,7 +375,7 @@ class _Split(Base):
                 )
             self.add_module(stack, _Stack(children, where, names, embedding, positions))
 
-    def _block(self, kind: dict, s: dict, position: P.Position) -> _Block:
+    def _block(self, kind: dict[str, Any], s: dict[str, Any], position: P.Position) -> _Block:
         width, eps, cross = s["width"], kind["norm_eps"], bool(kind["cross"])
         letters = (
             ("fc_q", "fc_k", "fc_v", "fc_o") if self.separate else ("W_q", "W_k", "W_v", "W_o")
@@ -468,11 +464,12 @@ class _Split(Base):
         )
 
 
-def build(descriptor: dict, preset: str, buckets: int = 32) -> Base:
+def build(descriptor: dict[str, Any], preset: str, buckets: int = 32) -> Base:
     """The module of a descriptor (with defaults) in one of the styles; ValueError for what the
     style does not have. buckets: of a T5 bias."""
-    return (
+    result: Base = (
         TorchTransformer(descriptor)
         if preset == "torch-transformer"
         else _Split(descriptor, preset, buckets)
     ).eval()
+    return result

@@ -8,6 +8,8 @@ Letters: B batch, H heads, T queries, S keys, w head width.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -182,7 +184,7 @@ class Rotary(Position):
         return torch.cat([turned, rest], dim=3)
 
 
-def of_kind(kind: dict, two_sided: bool, buckets: int = 32) -> Position:
+def of_kind(kind: dict[str, Any], two_sided: bool, buckets: int = 32) -> Position:
     """The encoding of a descriptor's kind (with defaults); T5's buckets are not in it."""
     position, most = kind["position"], kind["max_distance"]
     if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):

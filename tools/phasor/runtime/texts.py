@@ -36,4 +36,5 @@ class IdsToText:
                 self._out = ctypes.create_string_buffer(self._size.value)
                 status = call(*given, self._out, len(self._out), self._needed)
             check(status, None, self._weights.path)
-        return self._out[: self._size.value]
+        result: bytes = self._out[: self._size.value]
+        return result

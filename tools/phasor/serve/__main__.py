@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Sequence
+from typing import Callable, Sequence
 
 from phasor.arguments import Parser
 from phasor.entry import front_door
@@ -24,7 +24,7 @@ _LONGEST_KEY = 4096
 _CONNECTIONS = 1024
 
 
-def _whole(low: int, high: int) -> object:
+def _whole(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
             raise argparse.ArgumentTypeError(f"{text}: expected a whole number of {low} to {high}")

@@ -85,7 +85,8 @@ class Server:
 
         async def timed(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http":
-                return await app(scope, receive, send)
+                await app(scope, receive, send)
+                return
             begun = False
 
             async def telling(message: Any) -> None:
@@ -332,7 +333,7 @@ class Form:
         if not self.asked.stream:
             self._texts[number].append(piece.text)
             return []
-        parts = [(piece.text, None)] if piece.text else []
+        parts: list[tuple[str, str | None]] = [(piece.text, None)] if piece.text else []
         parts += [("", piece.finish)] if piece.finish else []
         return [self._said(self.part(number, text, finish)) for text, finish in parts]
 

@@ -279,8 +279,8 @@ def _messages(given: Any) -> list[dict[str, str]]:
                 for part in content
                 if isinstance(part, dict) and part.get("type") == "text"
             ]
-            whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
-            content = "".join(texts) if whole else None
+            plain = [text for text in texts if isinstance(text, str)]
+            content = "".join(plain) if len(plain) == len(content) else None
         if not isinstance(content, str):
             raise Refused(f"{what}: content: expected a text, or parts that are texts")
         out.append({"role": message["role"], "content": content})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 from phasor import mistaken
 from phasor.checkpoints.pickles import no_storage, unpickle
@@ -29,7 +29,7 @@ OWN = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
 _PICKLE_BYTES = 8 << 20
 
 
-def tokenizer_section(path: Path, side: dict) -> bytes:
+def tokenizer_section(path: Path, side: dict[str, Any]) -> bytes:
     """The section of a SentencePiece .model or .spm, of llama2.c's .bin, of a .tiktoken, of a
     tekken.json, of fairseq's dict.txt, of nanoGPT's meta.pkl, or of a list of words or characters:
     .txt (one a line) or .json (a list, or word -> id); `bytes` and `bytes+6` are no file."""
@@ -101,7 +101,7 @@ def _is_hugging_face(path: Path) -> str:
         if path.suffix != ".txt" or path.name == "merges.txt" or not path.is_file():
             return kind_of_file(path)
         return "WordPiece" if _is_wordpiece(_words(read_bytes(path), path.suffix)) else ""
-    except PhasorError:
+    except PhasorError as error:
         return ""  # whoever reads it says what is wrong
 
 
@@ -124,7 +124,7 @@ def _from_hugging_face(path: Path, model: Model, side: str, what: str) -> bytes:
     return section
 
 
-def _put_around(model: Model, side: str, info: dict) -> str:
+def _put_around(model: Model, side: str, info: dict[str, Any]) -> str:
     """What goes around a text of the source, where the description says nothing; for a line."""
     of = model.descriptor[side]
     if side != "source" or not (info["prefix"] or info["suffix"]) or of["prefix"] + of["suffix"]:

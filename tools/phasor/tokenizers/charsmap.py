@@ -8,7 +8,7 @@ import functools
 import struct
 from collections import Counter
 from fractions import Fraction
-from typing import Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 
@@ -168,7 +168,7 @@ def build_trie(keys: dict[bytes, int], before: bytes = b"") -> bytes:
     The children of a node lie at base ^ byte, its value at base; no two nodes have the same base,
     and a free unit has a label by which only an unused base could reach it, so no walk goes astray.
     """
-    root: dict = {}
+    root: dict[str, Any] = {}
     for key, value in keys.items():
         assert 0 not in key
         node = root

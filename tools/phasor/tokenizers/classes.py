@@ -32,4 +32,5 @@ def class_runs(bits: dict[str, int], more: Iterable[tuple[int, np.ndarray]] = ()
     for bit, members in (*((bit, characters(name)) for name, bit in bits.items()), *more):
         classes[members] |= np.uint32(bit)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(classes)) + 1])
-    return (starts.astype(np.uint32) | classes[starts] << 21).astype("<u4").tobytes()
+    result: bytes = (starts.astype(np.uint32) | classes[starts] << 21).astype("<u4").tobytes()
+    return result

@@ -77,7 +77,7 @@ def _runs(
 
 
 class _Text:
-    def __init__(self, spec: dict, section: bytes, vocabulary: Vocabulary, made: Model):
+    def __init__(self, spec: dict[str, Any], section: bytes, vocabulary: Vocabulary, made: Model):
         self.spec, self.section, self.vocabulary = spec, section, vocabulary
         self.form = "l" if made is byte_bpe.MODEL else "w" if made is bert_bpe.MODEL else "p"
         self.texts = piece_texts(section)
@@ -95,7 +95,7 @@ class _Text:
         )
         return "{" + _runs(entries, lambda a, b: f"{MARK}t{self.form}{a}-{b};", own) + "}"
 
-    def _scored(self, pieces: list) -> str:
+    def _scored(self, pieces: list[Any]) -> str:
         entries = (
             (id_, self.of_model[id_] and self._spelled(id_) == text, _dumped([text, float(score)]))
             for id_, (text, score) in enumerate(pieces)
@@ -161,7 +161,7 @@ class _Text:
             return "".join(texts) or "null"
         return _object([("type", '"Sequence"'), ("normalizers", "[" + ",".join(texts) + "]")])
 
-    def _precompiled(self, step: dict, first: bool) -> str:
+    def _precompiled(self, step: dict[str, Any], first: bool) -> str:
         """The section has the map of the first one."""
         (trie_bytes, string_bytes) = struct.unpack_from("<II", self.section, 24)
         trie_at, strings_at = struct.unpack_from("<QQ", self.section, 64)
@@ -226,7 +226,9 @@ def _check_dialect(regex: Any) -> None:
         raise Inexpressible
 
 
-def exportable(spec: dict, section: bytes, vocabulary: Vocabulary, made: Model) -> Exportable:
+def exportable(
+    spec: dict[str, Any], section: bytes, vocabulary: Vocabulary, made: Model
+) -> Exportable:
     """The section, made of a tokenizer.json or of what stands for one, with the text of which a
     tokenizer.json is made again: none where the package could not read it or would give other
     ids."""

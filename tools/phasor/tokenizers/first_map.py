@@ -8,6 +8,8 @@ would put in order, texts to replace that may meet.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasor.errors import shown
@@ -32,7 +34,7 @@ class FirstMap:
         self.merges_spaces = False  # two spaces and more become one
         self._tables: list[dict[int, str]] = []
 
-    def add(self, step: dict) -> None:
+    def add(self, step: dict[str, Any]) -> None:
         if step["type"] in FORMS:
             fields(step, "normalizer", ())
             self.forms.append(step["type"])
@@ -153,7 +155,8 @@ class _Most:
 
     def _children(self, node: int) -> list[int]:
         places = self._base(node) ^ np.arange(1, 256)
-        return places[self.units[places] & 0x800000FF == np.arange(1, 256)].tolist()
+        result: list[int] = places[self.units[places] & 0x800000FF == np.arange(1, 256)].tolist()
+        return result
 
     def _value(self, node: int) -> int:
         if not self.units[node] & 0x100:

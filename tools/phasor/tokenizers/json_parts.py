@@ -13,7 +13,7 @@ META = "\u2581"
 MOST_STEPS_WRITTEN = 64
 # Fields of tokenizer.json, whatever part they are in, and what they hold.
 _NULL = type(None)
-_KINDS: dict[str, tuple[str, tuple]] = {
+_KINDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     name: (wanted, kinds)
     for wanted, kinds, names in (
         (
@@ -87,7 +87,7 @@ def refuse(what: str) -> None:
     raise TokenizerError(f"{what} is not supported")
 
 
-def fields(part: dict, name: str, known: Iterable[str]) -> dict:
+def fields(part: dict[str, Any], name: str, known: Iterable[str]) -> dict[str, Any]:
     """The part of tokenizer.json; a field that is not known might change ids, and one of another
     kind is refused here, so that no reader meets it."""
     if not isinstance(part, dict):
@@ -105,7 +105,7 @@ def fields(part: dict, name: str, known: Iterable[str]) -> dict:
     return part
 
 
-def steps(part: dict | None, name: str, inside: str) -> list[dict]:
+def steps(part: dict[str, Any] | None, name: str, inside: str) -> list[dict[str, Any]]:
     """A normalizer, pre-tokenizer or other part as a list: a Sequence is its members, null is
     none."""
     waiting, out = [] if part is None else [part], []
@@ -123,14 +123,14 @@ def steps(part: dict | None, name: str, inside: str) -> list[dict]:
     return out
 
 
-def member(part: dict, field: str, name: str) -> Any:
+def member(part: dict[str, Any], field: str, name: str) -> Any:
     """A field that must be there."""
     if field not in part:
         raise TokenizerError(f"{name}.{field} is missing")
     return part[field]
 
 
-def prepend_scheme(step: dict, name: str) -> str:
+def prepend_scheme(step: dict[str, Any], name: str) -> str:
     """Of a Metaspace, in the older spelling too."""
     scheme = step.get("prepend_scheme", "always")
     if not step.get("add_prefix_space", True):
@@ -139,10 +139,11 @@ def prepend_scheme(step: dict, name: str) -> str:
         scheme = "never"
     if scheme not in ("always", "first", "never"):
         refuse(f"{name}.prepend_scheme {shown(scheme)}")
-    return scheme
+    result: str = scheme
+    return result
 
 
-def metaspace(step: dict, name: str) -> tuple[str, bool]:
+def metaspace(step: dict[str, Any], name: str) -> tuple[str, bool]:
     """(prepend scheme, split) of a Metaspace, in the older spelling too."""
     fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
     if member(step, "replacement", name) != META:
@@ -150,6 +151,6 @@ def metaspace(step: dict, name: str) -> tuple[str, bool]:
     return prepend_scheme(step, name), step.get("split", True)
 
 
-def types_of(spec: dict, part: str, inside: str) -> list[str]:
+def types_of(spec: dict[str, Any], part: str, inside: str) -> list[str]:
     """The types of the steps of a part."""
     return [step["type"] for step in steps(spec.get(part), part, inside)]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from phasor.errors import named, shown
+from phasor.errors import PhasorError, named, shown
 from phasor.files import read_bytes, read_json
-from phasor.format.layout import PhasorError
 from phasor.tokenizers.section import (
     BYTE,
     CONTROL,
@@ -108,7 +107,9 @@ def listed_section(path: Path, listed: Listed, codes: bool = False) -> bytes:
         raise named(path, error) from error
 
 
-def _pieces(proto: dict, listed: Listed) -> tuple[list[tuple[bytes, float, int]], float | None]:
+def _pieces(
+    proto: dict[str, Any], listed: Listed
+) -> tuple[list[tuple[bytes, float, int]], float | None]:
     """The pieces by the list's ids, then those without one; and the model's lowest score."""
     own = {text: (score, kind) for text, score, kind in proto["pieces"]}
     if len(own) != len(proto["pieces"]):

@@ -4,7 +4,7 @@ of the model, which of the kinds a tokenizer.json has.
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
@@ -18,7 +18,7 @@ INDEX_FROM = 4096  # merges: a small model's are found as fast without
 _LONGEST_SCORED = 512  # characters of a piece that is cut everywhere
 
 
-def merge_pairs(merges: list) -> dict[tuple[str, str], int]:
+def merge_pairs(merges: list[Any]) -> dict[tuple[str, str], int]:
     """The rank of each merge; of one that is there twice the package takes the last."""
     ranks = {}
     for rank, merge in enumerate(merges):
@@ -57,7 +57,7 @@ def scored_merges(scores: Mapping[str, float], ids: Mapping[str, int]) -> list[t
 
 def put_merges(
     section: PackageSection,
-    model: dict,
+    model: dict[str, Any],
     ids: list[int],
     reachable: Callable[[str, str], bool],
     lost: int = 0,
@@ -66,7 +66,8 @@ def put_merges(
     those that no text can reach left out; of many merges, where those of each left part begin.
     lost: characters that a right part loses."""
     vocabulary = section.vocabulary
-    rows, results = [], []
+    rows: list[Any] = []
+    results: list[Any] = []
     for (left, right), _ in sorted(
         merge_pairs(member(model, "merges", "model")).items(), key=lambda item: item[1]
     ):
@@ -90,7 +91,9 @@ def put_merges(
         )
 
 
-def put_unknown(section: PackageSection, model: dict, as_bytes: Callable[[str], bytes]) -> None:
+def put_unknown(
+    section: PackageSection, model: dict[str, Any], as_bytes: Callable[[str], bytes]
+) -> None:
     unknown = model.get("unk_token")
     if unknown is None:
         return
@@ -99,7 +102,7 @@ def put_unknown(section: PackageSection, model: dict, as_bytes: Callable[[str], 
     section.put_unknown(section.vocabulary.of_model[unknown], unknown, as_bytes)
 
 
-def model_of(spec: dict, suffix: str = "") -> dict:
+def model_of(spec: dict[str, Any], suffix: str = "") -> dict[str, Any]:
     """The model's fields. suffix: what ends a word's last piece, where that is built."""
     model = fields(
         spec["model"],
@@ -122,11 +125,11 @@ def model_of(spec: dict, suffix: str = "") -> dict:
     return model
 
 
-def is_metaspace(spec: dict) -> bool:
+def is_metaspace(spec: dict[str, Any]) -> bool:
     return types_of(spec, "decoder", "decoders") == ["Metaspace"]
 
 
-def is_byte_level(spec: dict) -> bool:
+def is_byte_level(spec: dict[str, Any]) -> bool:
     decoders = types_of(spec, "decoder", "decoders")
     if "ByteLevel" in decoders and len(decoders) > 1:
         refuse(f"decoder {decoders}")

@@ -12,9 +12,9 @@ class Model(NamedTuple):
     name: str
     # trainer_spec.model_type of SentencePiece models, and the section of one (sentencepiece.py)
     proto_types: tuple[int, ...] = ()
-    from_proto: Callable[[dict], bytes] | None = None
+    from_proto: Callable[[dict[str, Any]], bytes] | None = None
     # model.type of a tokenizer.json, whether one of that type is this model's, and what it becomes:
     # the section, the vocabulary, the unknown id (tokenizer_json.py)
     json_type: str | None = None
-    takes: Callable[[dict], bool] = bool
-    from_json: Callable[[dict], tuple[bytes, Any, int | None]] | None = None
+    takes: Callable[[dict[str, Any]], bool] = bool
+    from_json: Callable[[dict[str, Any]], tuple[bytes, Any, int | None]] | None = None

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Collection, NamedTuple
+from typing import Any, Collection, NamedTuple
 
 from phasor.errors import shown
 from phasor.tokenizers.export import exportable
@@ -36,11 +36,11 @@ from phasor.tokenizers.section import (
 from phasor.tokenizers.vocabulary import special_token
 
 
-def split(regex: str) -> dict:
+def split(regex: str) -> dict[str, Any]:
     return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
 
 
-def byte_level(use_regex: bool, prefix: bool = False) -> dict:
+def byte_level(use_regex: bool, prefix: bool = False) -> dict[str, Any]:
     return {
         "type": "ByteLevel",
         "add_prefix_space": prefix,
@@ -91,7 +91,7 @@ class Pre(NamedTuple):
     """A pre-tokenizer as GGUF names it: the steps of the model's tokenizer.json, whether it
     composes (NFC), whether words that are pieces stay whole."""
 
-    steps: list[dict]
+    steps: list[dict[str, Any]]
     nfc: bool = False
     whole_words: bool = False
 
@@ -164,7 +164,7 @@ PRE_TOKENIZERS = {name: pre for names, pre in _NAMED.items() for name in names.s
 
 def build_bpe_section(
     pieces: list[str],
-    merges: list,
+    merges: list[Any],
     *,
     pre: str | Pre = "default",
     types: list[int] | None = None,
@@ -231,7 +231,7 @@ def build_bpe_section(
     return _build_byte_bpe_of(spec, len(pieces))
 
 
-def _build_byte_bpe_of(spec: dict, count: int) -> bytes:
+def _build_byte_bpe_of(spec: dict[str, Any], count: int) -> bytes:
     try:
         spec = {**spec, "pieces": count}
         section, vocabulary, _ = byte_bpe.from_json(spec)

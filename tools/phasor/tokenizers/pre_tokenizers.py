@@ -5,7 +5,7 @@ a table of states.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def _pattern(pattern: Pattern, behavior: str, inverted: bool, letters: str) -> S
     return Step(PATTERN, None, (pattern.of_bytes(letters) if letters else pattern).bytes(how))
 
 
-def _split(step: dict, before: list[Step], letters: str) -> Step:
+def _split(step: dict[str, Any], before: list[Step], letters: str) -> Step:
     fields(step, "pre_tokenizer", ("pattern", "behavior", "invert"))
     pattern, behavior = (member(step, field, "pre_tokenizer") for field in ("pattern", "behavior"))
     kind, text = next(iter(pattern.items()), ("", None))
@@ -230,7 +230,9 @@ def _split(step: dict, before: list[Step], letters: str) -> Step:
     return _pattern(found, behavior.lower(), inverted, letters)
 
 
-def _known(regex: str, matches: tuple, before: list[Step], of_letters: bool) -> Step | None:
+def _known(
+    regex: str, matches: tuple[Any, ...], before: list[Step], of_letters: bool
+) -> Step | None:
     """The step that the engine has for a regular expression; None: it has none."""
     spelled = regex.replace("\r", "\\r").replace("\n", "\\n")
     spelled = _OTHER_SPELLINGS.get(spelled, spelled)
@@ -255,7 +257,7 @@ def _known(regex: str, matches: tuple, before: list[Step], of_letters: bool) -> 
 WHITESPACE_REGEX = r"\w+|[^\w\s]+"
 
 
-def _of_type(step: dict, letters: str) -> list[Step]:
+def _of_type(step: dict[str, Any], letters: str) -> list[Step]:
     """The steps of a pre-tokenizer beside ByteLevel, Digits and Split."""
     kind = step["type"]
     given = {"Punctuation": ("behavior",), "CharDelimiterSplit": ("delimiter",)}
@@ -290,7 +292,7 @@ def _of_type(step: dict, letters: str) -> list[Step]:
     return refuse(f"pre_tokenizer {kind} with BPE")
 
 
-def steps_of(spec: dict, letters: str) -> tuple[list[Step], bool]:
+def steps_of(spec: dict[str, Any], letters: str) -> tuple[list[Step], bool]:
     """(steps, whether a space goes before the text) of the pre-tokenizer: what comes before
     ByteLevel sees the text, what comes behind it GPT-2's letters for bytes."""
     found: list[Step] = []

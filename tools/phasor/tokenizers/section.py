@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import collections
 import struct
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from phasor.errors import shown
-from phasor.format.layout import PhasorError
+from phasor.errors import PhasorError, shown
 
 HEADER_BYTES = 128
 _HEADER = "<IIIIfIII QQQQ QQ IIII IIIIII 8s"
@@ -42,7 +41,7 @@ def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
-def sorted_ids(pieces: list[tuple]) -> list[int]:
+def sorted_ids(pieces: list[tuple[Any, ...]]) -> list[int]:
     return sorted(range(len(pieces)), key=lambda i: (pieces[i][0], i))
 
 
@@ -68,7 +67,7 @@ class Section:
             return bytes(self.more_steps)
         return struct.pack("<II", len(self.steps), len(self.suffix))
 
-    def bytes(self, pieces: list[tuple[bytes, float, int]]) -> bytes:
+    def bytes(self, pieces: Sequence[tuple[bytes, float, int]]) -> bytes:
         """The section with these pieces: (text, a score or the bits of the marks, type) by id."""
         table, text = bytearray(), bytearray()
         for piece, value, kind in pieces:
@@ -92,7 +91,7 @@ class Section:
                 )
         if len(text) >= 1 << 32:
             raise TokenizerError("the pieces' text is larger than 4 GiB")
-        body, offsets = b"", []
+        body, offsets = b"", list[int]()
         for part in (
             bytes(table),
             np.array(sorted_ids(pieces), dtype="<u4").tobytes(),
@@ -147,7 +146,8 @@ def id_count(section: bytes) -> int:
     """How many ids a section has: its pieces, but for those that a list of ids does not have."""
     model, flags, pieces = struct.unpack_from("<3I", section)
     behind = 100 if model in (1, 2) and flags & LIST else 112 if model == 7 else None
-    return pieces - (0 if behind is None else struct.unpack_from("<I", section, behind)[0])
+    result: int = pieces - (0 if behind is None else struct.unpack_from("<I", section, behind)[0])
+    return result
 
 
 def piece_texts(section: bytes) -> list[bytes]:
@@ -196,7 +196,7 @@ def contradiction(section: bytes, side: Mapping[str, Any]) -> str:
     return ""
 
 
-def read_section(section: bytes) -> dict:
+def read_section(section: bytes) -> dict[str, Any]:
     """Checks the structure of a section of models 1 to 3 and returns its parts (for tests and for
     people who write readers)."""
     if len(section) < HEADER_BYTES:

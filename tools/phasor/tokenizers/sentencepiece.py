@@ -5,7 +5,7 @@ that it uses. What would change the ids and is not understood is refused by name
 from __future__ import annotations
 
 import struct
-from typing import Iterator
+from typing import Any, Iterator
 
 import numpy as np
 
@@ -61,6 +61,7 @@ def _fields(data: bytes, what: str) -> Iterator[tuple[int, object]]:
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise TokenizerError(f"{what}: not a protobuf message")
+        value: object
         if wire == 0:
             value, at = _varint(data, at, what)
         elif wire in (1, 5):
@@ -93,10 +94,11 @@ def _as_int(value: object, what: str) -> int:
 def _as_float(value: object, what: str) -> float:
     if not isinstance(value, bytes) or len(value) != 4:
         raise TokenizerError(f"{what} has the wrong type")
-    return struct.unpack("<f", value)[0]
+    result: float = struct.unpack("<f", value)[0]
+    return result
 
 
-def read_model_proto(data: bytes) -> dict:
+def read_model_proto(data: bytes) -> dict[str, Any]:
     """The parts of a ModelProto that decide ids and text; a sub-message that comes twice is merged,
     as protobuf does."""
     pieces: list[tuple[bytes, float, int]] = []
@@ -166,7 +168,7 @@ def read_model_proto(data: bytes) -> dict:
 # ---- The section
 
 
-def proto_section(number: int, proto: dict, twice: bool = False) -> Section:
+def proto_section(number: int, proto: dict[str, Any], twice: bool = False) -> Section:
     """The section of a ModelProto that was read, but for its map. twice: two pieces may have one
     text when one of them is reserved (unknown, control, byte) and the other is not."""
     pieces = proto["pieces"]
@@ -222,7 +224,7 @@ def proto_section(number: int, proto: dict, twice: bool = False) -> Section:
     return section
 
 
-def proto_bytes(section: Section, proto: dict) -> bytes:
+def proto_bytes(section: Section, proto: dict[str, Any]) -> bytes:
     put_map(section, *split_charsmap(proto["charsmap"]), proto["escape"])
     made = section.bytes(proto["pieces"])
     read_section(made)

@@ -26,7 +26,7 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     return build_proto_section(read_model_proto(model_bytes))
 
 
-def build_proto_section(proto: dict) -> bytes:
+def build_proto_section(proto: dict[str, Any]) -> bytes:
     """The section of a ModelProto that is read already (read_model_proto says what is in it)."""
     kind = proto["model_type"]
     model = next((model for model in MODELS if kind in model.proto_types), None)
@@ -37,10 +37,11 @@ def build_proto_section(proto: dict) -> bytes:
     if not proto["pieces"]:
         raise TokenizerError("the model has no pieces")
     assert model.from_proto is not None
-    return model.from_proto(proto)
+    result: bytes = model.from_proto(proto)
+    return result
 
 
-def json_section(spec: dict) -> tuple[bytes, Any, int | None]:
+def json_section(spec: dict[str, Any]) -> tuple[bytes, Any, int | None]:
     """The section of a tokenizer.json, its vocabulary, its unknown id: a model that is made for its
     kind, where one takes all of it, else the pipeline of its own parts."""
     model = spec["model"]
@@ -56,7 +57,7 @@ def json_section(spec: dict) -> tuple[bytes, Any, int | None]:
     return _whole(spec, pipeline.MODEL)
 
 
-def _whole(spec: dict, model: Model) -> tuple[bytes, Any, int | None]:
+def _whole(spec: dict[str, Any], model: Model) -> tuple[bytes, Any, int | None]:
     assert model.from_json is not None
     section, vocabulary, unknown = model.from_json(spec)
     return exportable(spec, _trimmed(spec, section), vocabulary, model), vocabulary, unknown
@@ -65,7 +66,7 @@ def _whole(spec: dict, model: Model) -> tuple[bytes, Any, int | None]:
 _TRIM_AT, _MOST_TRIMS = 16, 7
 
 
-def _trimmed(spec: dict, section: bytes) -> bytes:
+def _trimmed(spec: dict[str, Any], section: bytes) -> bytes:
     """The section with flags for what the post-processors take from the offsets of tokens."""
     trims = [
         1 | 2 * bool(step.get("add_prefix_space", True))

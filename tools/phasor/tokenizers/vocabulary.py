@@ -4,7 +4,7 @@ Hugging Face's package share.
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 from phasor.errors import shown
 from phasor.tokenizers.classes import WORD
@@ -30,7 +30,7 @@ LONGEST_ADDED = 1024  # characters
 Text = Callable[[str], str]
 
 
-def special_token(content: str, id_: int, **options: bool) -> dict:
+def special_token(content: str, id_: int, **options: bool) -> dict[str, Any]:
     return {
         "id": id_,
         "content": content,
@@ -46,7 +46,9 @@ def special_token(content: str, id_: int, **options: bool) -> dict:
 class Vocabulary:
     """Ids, texts, and the added tokens with the ids that the package gives them."""
 
-    def __init__(self, vocabulary: dict[str, int], added: list[dict], size: int | None = None):
+    def __init__(
+        self, vocabulary: dict[str, int], added: list[dict[str, Any]], size: int | None = None
+    ):
         self.of_model = vocabulary
         self.size = (
             len(vocabulary) if size is None else size
@@ -69,11 +71,11 @@ class Vocabulary:
                     f"model.vocab: {text!r} and {self.texts[id_]!r} have the same id {id_}"
                 )
             self.texts[id_] = text
-        self.added: list[dict] = []
+        self.added: list[dict[str, Any]] = []
         self.ids: dict[str, int] = {}
         self._add(added)
 
-    def _add(self, tokens: list[dict]) -> None:
+    def _add(self, tokens: list[dict[str, Any]]) -> None:
         known = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
         following = self.size
         for token in tokens:
@@ -101,7 +103,7 @@ class Vocabulary:
         self.special = {token["content"] for token in self.added if token.get("special")}
 
     def id(self, text: str | None) -> int | None:
-        return self.ids.get(text, self.of_model.get(text))
+        return None if text is None else self.ids.get(text, self.of_model.get(text))
 
     def count(self) -> int:
         return max([self.size - 1, *self.texts]) + 1
@@ -118,9 +120,7 @@ class Vocabulary:
             normalized = bool(token.get("normalized"))
             content = (normalize(token["content"]) if normalized else token["content"]).encode()
             if not content and not may_be_empty:
-                refuse(
-                    f"the added token {token['content']!r}, which the normalizer empties,"
-                )
+                refuse(f"the added token {token['content']!r}, which the normalizer empties,")
             flags = (
                 SINGLE_WORD * bool(token.get("single_word"))
                 | STRIP_LEFT * bool(token.get("lstrip"))
@@ -170,8 +170,8 @@ class PackageSection(Section):
             rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
         if not rows:
             raise TokenizerError("model.vocab: is empty, and there are no added tokens")
-        for id_, (piece, _, _) in enumerate(rows):
-            if not 0 < len(piece) <= self.longest_piece:
+        for id_, (written, _, _) in enumerate(rows):
+            if not 0 < len(written) <= self.longest_piece:
                 raise TokenizerError(
                     f"piece {id_} is empty or longer than {self.longest_piece} bytes"
                 )

@@ -15,7 +15,7 @@ def _cohere(d: Decoder) -> None:
         parallel=D.SHARED_INPUT,
         **NORM_BIASES,
     )
-    d.bias_free = {"final_norm", "q_norm", "k_norm"}
+    d.bias_free = frozenset({"final_norm", "q_norm", "k_norm"})
     d.output["scale"] = single(d.config.positive("logit_scale"))
 
 

@@ -29,7 +29,7 @@ def _types(d: Decoder) -> list[str]:
 
 def _hidden(d: Decoder) -> int:
     """The feed-forward's width, which most configurations say in a roundabout way."""
-    c, hidden = d.config, d.kind["hidden"]
+    c, hidden = d.config, int(d.kind["hidden"])
     if not d.flag("block_auto_adjust_ff_dim"):
         c.asked |= {"block_ffn_dim_multiplier", "block_multiple_of"}
         return hidden

@@ -49,7 +49,7 @@ def _mpt(d: Decoder) -> None:
     without_rope = (name for name in inner.values if name.startswith("rope_"))  # they say nothing
     inner.finish((*_MPT_HARMLESS, *without_rope))
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
-    d.bias_free = {"final_norm"}
+    d.bias_free = frozenset({"final_norm"})
     d.kind["tables"] = {R.ALIBI: _mpt_slopes(d.kind["heads"])}
 
 

@@ -14,7 +14,7 @@ def _stablelm(d: Decoder) -> None:
         d.kind["parallel"] = D.SHARED_INPUT
     if d.flag("qk_layernorm"):
         d.kind.update(qk_norm=D.LAYER_NORM, qk_norm_over=D.OWN_HEAD)
-        d.bias_free = {"q_norm", "k_norm"}
+        d.bias_free = frozenset({"q_norm", "k_norm"})
         d.own_norms = {
             part: f"layers.{{layer}}.self_attn.{part[0]}_layernorm.norms.{{head}}.weight"
             for part in ("q_norm", "k_norm")

@@ -3,6 +3,8 @@ ByT5 (Xue et al. 2022)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.families.encoder_decoder import EncoderDecoder
 from phasor.families.family import Family
 from phasor.families.hf_config import NEWER
@@ -59,7 +61,7 @@ _EMBEDDINGS = words("shared.weight encoder.embed_tokens.weight decoder.embed_tok
 _UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 
 
-def _family(kind: str, bias_layer: str, sizes: dict, scaled: tuple[bool, bool]) -> Family:
+def _family(kind: str, bias_layer: str, sizes: dict[str, Any], scaled: tuple[bool, bool]) -> Family:
     name = {"t5": "T5", "mt5": "MT5", "umt5": "UMT5"}[kind]
     return Family(
         D.ENCODER_DECODER,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.families.bert_like import SPANS, choice
 from phasor.families.encoder import Encoder, float32_frequencies
 from phasor.families.family import Family
@@ -68,8 +70,8 @@ def _modernbert(e: Encoder) -> None:
     window = {"window": 2 * (c.whole("local_attention") // 2) + 1}
     one = c.get("local_rope_theta") is None and c.get("rope_parameters") is None
     local = theta if one else _modernbert_theta(c, SLIDING, "local_rope_theta")
-    rates = {FULL: theta, SLIDING: local}
-    rates = {name: float32_frequencies(width, base) for name, base in rates.items()}
+    bases = {FULL: theta, SLIDING: local}
+    rates = {name: float32_frequencies(width, base) for name, base in bases.items()}
     for own, name in zip(e.per_layer, _modernbert_types(e)):
         own.update(window if name == SLIDING else {})
         own["tables"] = {R.ROTARY: rates[name]}
@@ -83,7 +85,7 @@ def _modernbert(e: Encoder) -> None:
         e.head = e.head._replace(biases=())
 
 
-_MODERNBERT_HEAD = {
+_MODERNBERT_HEAD: dict[str, Any] = {
     "dense": "head.dense",
     "activation": "classifier_activation",
     "norm": "head.norm",

@@ -3,6 +3,8 @@ them (Ni et al. 2021)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.families.encoder import Encoder
 from phasor.families.family import Family
 from phasor.families.heads import Head
@@ -46,7 +48,7 @@ def _t5(e: Encoder) -> None:
     t5_biases(e, True)
 
 
-def _family(kind: str, bias_layer: str, sizes: dict) -> Family:
+def _family(kind: str, bias_layer: str, sizes: dict[str, Any]) -> Family:
     name = {"t5": "T5", "mt5": "MT5", "umt5": "UMT5"}[kind]
     return Family(
         D.ENCODER,

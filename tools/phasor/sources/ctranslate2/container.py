@@ -65,7 +65,8 @@ class _Reader:
         count = self.number("<I", f"the number of {what}")
         if count > _MOST:
             raise PhasorError(f"{count} {what}, expected at most {_MOST}")
-        return count
+        result: int = count
+        return result
 
     def text(self, what: str) -> str:
         size = self.number("<H", what)

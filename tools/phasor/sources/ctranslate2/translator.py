@@ -460,4 +460,5 @@ def _word_list(path: Path) -> list[str]:
         raise PhasorError(f"{path}: {len(out)} words, expected 1 to {D.MAX_VOCABULARY}")
     if len(set(out)) != len(out):
         raise PhasorError(f"{path}: a word is there twice")
-    return out
+    result: list[str] = out
+    return result

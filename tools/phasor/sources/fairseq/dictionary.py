@@ -10,11 +10,10 @@ that goes on, a dictionary is a list of words. Needs numpy only.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple, TypeVar
 
-from phasor.errors import named, shown
+from phasor.errors import PhasorError, named, shown
 from phasor.files import has_file, read_bytes, read_text
-from phasor.format.layout import PhasorError
 from phasor.tokenizers.models.word_bpe import ENDS, GOES_ON, from_dictionary
 from phasor.tokenizers.models.word_list import build_wordlist_section
 from phasor.tokenizers.section import TokenizerError
@@ -23,6 +22,7 @@ FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 CODES = ("bpe.codes", "bpecodes", "codes", "code")
 _MOST, _LONGEST = 1 << 20, 512  # lines of a file, and bytes of a token or of one side of a merge
 _VERSION = "#version: 0.2"
+T = TypeVar("T")
 
 
 class Dictionary(NamedTuple):
@@ -101,7 +101,7 @@ def read_dictionary(path: Path, codes: Path | None = None) -> Dictionary:
     return Dictionary(tokens, [] if codes is None else _read(codes, read_merges))
 
 
-def _read(path: Path, reader):
+def _read(path: Path, reader: Callable[[str], T]) -> T:
     try:
         return reader(read_text(path))
     except PhasorError as error:
@@ -118,7 +118,8 @@ def read_versioned(path: Path) -> list[tuple[str, str]]:
             raise TokenizerError(f"line 1: {shown(first)}, expected {_VERSION}")
         return read_merges(text[: text.rfind("\n") + 1])
 
-    return _read(path, reader)
+    result: list[tuple[str, str]] = _read(path, reader)
+    return result
 
 
 def dictionary_section(path: Path) -> bytes:

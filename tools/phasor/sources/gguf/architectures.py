@@ -8,12 +8,11 @@ import math
 from pathlib import Path
 
 from phasor import side_files
-from phasor.errors import printable, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families import nearest
 from phasor.families.model import single
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 from phasor.sources.gguf.container import GGUF
 from phasor.sources.gguf.decoder import Architecture, Decoder, GGUFModel
 

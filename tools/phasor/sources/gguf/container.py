@@ -63,13 +63,14 @@ def _fives(blocks: np.ndarray) -> np.ndarray:
     return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
 
 
-def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable:
+def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable[..., Any]:
     """Integers of a block, less the one that stands for 0, times its scale, and plus its minimum
     where it has one."""
 
     def widen(blocks: np.ndarray) -> np.ndarray:
         out = (values(blocks).astype(np.float32) - zero) * _halves(blocks, "d")
-        return out + _halves(blocks, "m") if "m" in blocks.dtype.names else out
+        result: np.ndarray = out + _halves(blocks, "m") if "m" in blocks.dtype.names else out
+        return result
 
     return widen
 
@@ -91,14 +92,16 @@ def _fours_k(blocks: np.ndarray) -> np.ndarray:
 
 def _q4_k(blocks: np.ndarray) -> np.ndarray:
     scale, least = _k_scales(blocks)
-    return (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
+    result: np.ndarray = (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
+    return result
 
 
 def _q5_k(blocks: np.ndarray) -> np.ndarray:
     scale, least = _k_scales(blocks)
     bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
     q = _fours_k(blocks) | bits << 4
-    return (scale * q.astype(np.float32) - least).reshape(-1, 256)
+    result: np.ndarray = (scale * q.astype(np.float32) - least).reshape(-1, 256)
+    return result
 
 
 def _q6_k(blocks: np.ndarray) -> np.ndarray:
@@ -106,7 +109,8 @@ def _q6_k(blocks: np.ndarray) -> np.ndarray:
     bits = blocks["high"].reshape(-1, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
     q = (low | bits.reshape(-1, 8, 32) << 4).astype(np.float32) - 32
     scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
-    return (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+    result: np.ndarray = (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+    return result
 
 
 # (B) blocks -> scales (B) and integers (B, size) of the same values, as a .phasor file has them.
@@ -144,9 +148,9 @@ class Type(NamedTuple):
 def _type(
     name: str,
     size: int,
-    widen: Callable,
+    widen: Callable[..., Any],
     keeps: int,
-    *fields: tuple,
+    *fields: tuple[Any, ...],
     packed: Packed | None = None,
     nearest: int | None = None,
 ) -> Type:
@@ -303,10 +307,9 @@ class _Reader:
         """How many things of `least` bytes and more follow."""
         value = self.number("<Q", what)
         if value > (len(self.data) - self.at) // least:
-            raise Damaged(
-                f"{what}: {value}, more than the file's {len(self.data)} bytes can hold"
-            )
-        return value
+            raise Damaged(f"{what}: {value}, more than the file's {len(self.data)} bytes can hold")
+        result: int = value
+        return result
 
     def text(self, what: str) -> str:
         size = self.count(1, f"{what}, the length of a text")
@@ -330,7 +333,7 @@ class _Reader:
             raise PhasorError(f"{what}: values of type {kind} are not known")
         return self.number(_SCALARS[kind], what)
 
-    def array(self, what: str) -> list:
+    def array(self, what: str) -> list[Any]:
         kind = self.number("<I", what)
         if kind != _STRING and kind not in _SCALARS:
             raise PhasorError(f"{what}: an array of values of type {kind} is not supported")
@@ -343,7 +346,10 @@ class _Reader:
             )
         if kind == _STRING:
             return [self.text(what) for _ in range(count)]
-        return np.frombuffer(self.take(count * item.itemsize, what), dtype=item).tolist()
+        result: list[Any] = np.frombuffer(
+            self.take(count * item.itemsize, what), dtype=item
+        ).tolist()
+        return result
 
 
 def _printable(name: str) -> str:
@@ -415,9 +421,7 @@ class GGUF(Checkpoint):
                 f"{', '.join(t.name for t in TYPES.values())}"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
-            raise Damaged(
-                f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's"
-            )
+            raise Damaged(f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's")
         if shape[0] % TYPES[kind].size:
             raise PhasorError(
                 f"{name}: has rows of {shape[0]} values, {TYPES[kind].name} needs a multiple of "
@@ -425,7 +429,7 @@ class GGUF(Checkpoint):
             )
         return name, TYPES[kind], shape[::-1], offset
 
-    def _place(self, entries: list, start: int, alignment: int) -> None:
+    def _place(self, entries: list[Any], start: int, alignment: int) -> None:
         left = self.data.size - start
         places = [
             (at, at + kind.bytes(math.prod(shape)), name) for name, kind, shape, at in entries

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import numpy as np
 
 from phasor.checkpoints.tensors import Shape
-from phasor.errors import named, printable, shown
+from phasor.errors import PhasorError, named, printable, shown
 from phasor.families.fields import Fields
 from phasor.families.model import Model, Part, described, shared_kinds, single
 from phasor.families.rotary_scaling import rotary
@@ -22,7 +22,7 @@ from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import Quantized, Weights
-from phasor.format.layout import VECTOR, PhasorError
+from phasor.format.layout import VECTOR
 from phasor.positions import alibi_slopes
 from phasor.sources.gguf.container import GGUF, Tensor, Type
 from phasor.sources.gguf.tokenizer import Vocabulary
@@ -34,7 +34,7 @@ _HARMLESS = words("""
     block_count
 """)
 # Keys that have one value which changes nothing; any other is refused.
-_NEUTRAL: dict[str, list] = settings("""
+_NEUTRAL: dict[str, list[Any]] = settings("""
     expert_count                      [0]
     attention.causal                  [true]
     pooling_type                      [0]
@@ -111,7 +111,8 @@ class Decoder:
     """A descriptor from metadata and from the tensors that are there."""
 
     def __init__(self, file: GGUF, name: str, own: Architecture) -> None:
-        self.file, self.own, self.notes = file, own, []
+        self.file, self.own = file, own
+        self.notes: list[str] = []
         self.keys = k = Keys(file.path, file.under(f"{name}."), f"{name}.")
         self.count = k.whole("block_count", high=D.MAX_LAYERS)
         self.width = k.whole("embedding_length", high=D.MAX_WIDTH)
@@ -332,13 +333,13 @@ class Decoder:
             raise PhasorError(f"{self.file.path}: {key}: {shown(value)}, expected text")
         return value
 
-    def _parts(self, slot: R.Slot, d: dict) -> list[Part]:
+    def _parts(self, slot: R.Slot, d: dict[str, Any]) -> list[Part]:
         if slot.stack == R.DECODER:
             return self._block_parts(slot, d)
         name, bias = _ENDS[slot.stack, slot.role]
         return [self._part(name, bias, (sum(slot.parts),), slot)]
 
-    def _block_parts(self, slot: R.Slot, d: dict) -> list[Part]:
+    def _block_parts(self, slot: R.Slot, d: dict[str, Any]) -> list[Part]:
         role, bias = slot.role & ~1, bool(slot.role & 1)
         if slot.set == R.FINAL:
             return [self._part("output_norm", bias, slot.parts, slot)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from phasor import side_files
-from phasor.errors import shown
+from phasor.errors import PhasorError, shown
 from phasor.families.fields import Fields
-from phasor.format.layout import PhasorError
 from phasor.sources.gguf.container import GGUF
 from phasor.tokenizers import pieces as gguf
 from phasor.tokenizers.section import CONTROL, UNKNOWN, USER_DEFINED, TokenizerError
@@ -56,7 +55,7 @@ class Vocabulary(Fields):
         """Whether a text begins with the start token."""
         return self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
 
-    def list(self, name: str, kinds: type | tuple, default: Any = None) -> Any:
+    def items(self, name: str, kinds: type | tuple[Any, ...], default: Any = None) -> Any:
         value = self.values.get(name, default)
         if not isinstance(value, list) or not all(
             isinstance(v, kinds) and not isinstance(v, bool) for v in value
@@ -104,7 +103,7 @@ class Vocabulary(Fields):
             )
         except PhasorError as error:
             raise PhasorError(f"{error} (--tokenizer none converts without)") from error
-        tokens = self.list("tokens", str)
+        tokens = self.items("tokens", str)
         if len(tokens) > self.rows:
             raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")
         try:
@@ -117,10 +116,11 @@ class Vocabulary(Fields):
         raise self.refuse("model", f"{shown(self.model)} is not supported, expected gpt2 and llama")
 
     def _types(self, tokens: list[str]) -> list[int]:
-        types = self.list("token_type", int, [1] * len(tokens))
+        types = self.items("token_type", int, [1] * len(tokens))
         if len(types) != len(tokens):
             raise self.refuse("token_type", f"{len(types)} values for {len(tokens)} pieces")
-        return types
+        result: list[int] = types
+        return result
 
     def _bpe(self, tokens: list[str]) -> bytes:
         pre = self.text("pre", "default")
@@ -132,11 +132,11 @@ class Vocabulary(Fields):
         if self.flag("add_space_prefix", False):
             raise self.refuse("add_space_prefix", "True is not supported for gpt2")
         return gguf.build_bpe_section(
-            tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
+            tokens, self.items("merges", str), pre=pre, types=self._types(tokens)
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
-        scores = self.list("scores", (int, float))
+        scores = self.items("scores", (int, float))
         if self.id("bos_token_id") is None and self._begins():
             raise self.refuse("bos_token_id", "is missing, and piece 1 is no control piece")
         types = self._types(tokens)

@@ -31,7 +31,7 @@ def configuration(folder: Path) -> dict[str, Any]:
     return config if config.get(_DECODER) is not None else {**config, **more}
 
 
-def _token(where: str, token: Any, id_: int, special: bool) -> dict:
+def _token(where: str, token: Any, id_: int, special: bool) -> dict[str, Any]:
     """A token of tokenizer.json, from a text or a table with its flags."""
     table = token if isinstance(token, dict) else {"content": token}
     text, given = table.get("content"), {name: table.get(name) for name in (*_FLAGS, "special")}
@@ -72,8 +72,12 @@ def _more(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def joined_tokens(
-    folder: Path, config: Mapping[str, Any], own: list[dict], ids: Mapping[str, int], named: list
-) -> list[dict]:
+    folder: Path,
+    config: Mapping[str, Any],
+    own: list[dict[str, Any]],
+    ids: Mapping[str, int],
+    named: list[Any],
+) -> list[dict[str, Any]]:
     """The added tokens of a tokenizer.json, its `own`, with those that the files beside it have.
     ids: of all its texts. One that a table has with other flags is the table's."""
     out = {token["content"]: token for token in own}
@@ -98,12 +102,12 @@ def added_tokens(
     folder: Path,
     config: Mapping[str, Any],
     vocabulary: Mapping[str, int],
-    named: Iterable[dict],
-) -> list[dict]:
+    named: Iterable[dict[str, Any]],
+) -> list[dict[str, Any]]:
     """The added tokens of a tokenizer.json by their ids. named: those of the class, with an id
     below 0 where the vocabulary has none."""
     tables = config.get(_DECODER) is not None
-    out: dict[str, dict] = {}
+    out: dict[str, dict[str, Any]] = {}
     for id_, token in listed(folder, config).items():
         where = _DECODER if tables else "added_tokens.json"
         made = _token(where, token, id_, False)
@@ -136,7 +140,7 @@ def added_tokens(
 # ---- Special tokens that have a name
 
 
-def token_text(config: dict, name: str) -> str | None:
+def token_text(config: dict[str, Any], name: str) -> str | None:
     """A special token of tokenizer_config.json: a text, or a table with its text as content."""
     token = config.get(f"{name}_token")
     token = token.get("content") if isinstance(token, dict) else token
@@ -162,7 +166,7 @@ USUAL = {
 _JSON_BYTES = 128 << 20
 
 
-def read_table(path: Path) -> dict:
+def read_table(path: Path) -> dict[str, Any]:
     """A JSON file with the numbers that the package reads there; of none, an empty table."""
     return read_json(path, _JSON_BYTES, package_float) if has_file(path) else {}
 
@@ -173,8 +177,8 @@ def class_of(name: Any) -> str:
 
 
 def named_token(
-    config: dict, name: str, text: str, vocabulary: dict[str, int], lstrip: bool = False
-) -> dict:
+    config: dict[str, Any], name: str, text: str, vocabulary: dict[str, int], lstrip: bool = False
+) -> dict[str, Any]:
     """A special token that has a name. lstrip: of the class, where only its text is said."""
     said = config.get(f"{name}_token")
     flags = {flag: said.get(flag) for flag in _FLAGS} if isinstance(said, dict) else {}

@@ -15,7 +15,7 @@ from phasor.tokenizers.vocabulary import Vocabulary
 from phasor.values import words
 
 
-def template_of(spec: dict, vocabulary: Vocabulary) -> dict:
+def template_of(spec: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
     """The ids around a text and between two: prefix, suffix, pair, and the segment of the second
     text, which is 1 if no step says otherwise."""
     found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 1}
@@ -50,14 +50,14 @@ def template_of(spec: dict, vocabulary: Vocabulary) -> dict:
 _MOST_AROUND = 64  # ids around a text
 
 
-def _token_id(pair: list, name: str) -> int:
+def _token_id(pair: list[Any], name: str) -> int:
     """The id of [text, id]."""
     if len(pair) != 2 or type(pair[1]) is not int:
         raise TokenizerError(f"post_processor.{name}: {shown(pair)}, expected a text and an id")
     return pair[1]
 
 
-def _template_item(item: Any, tokens: dict) -> tuple[str | None, list[int], int]:
+def _template_item(item: Any, tokens: dict[str, Any]) -> tuple[str | None, list[int], int]:
     """(a sequence's name or None, a special token's ids, the segment)."""
     kind, value = (
         next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else ("", None)
@@ -83,7 +83,7 @@ def _template_item(item: Any, tokens: dict) -> tuple[str | None, list[int], int]
     return None, ids, segment
 
 
-def _read_template(step: dict) -> dict:
+def _read_template(step: dict[str, Any]) -> dict[str, Any]:
     def items(name: str) -> list[tuple[str | None, list[int], int]]:
         given = member(step, name, "post_processor")
         if len(given) > _MOST_AROUND:
@@ -124,14 +124,15 @@ def _read_template(step: dict) -> dict:
     }
 
 
-def pair_of(info: dict) -> list[int]:
+def pair_of(info: dict[str, Any]) -> list[int]:
     """The ids between two texts. TokenizerError where others are around them than around one."""
     if info["pair"] is None:
         refuse("post_processor with other ids around a pair than around a text")
-    return info["pair"]
+    result: list[int] = info["pair"]
+    return result
 
 
-def check_segments(info: dict, segments: int) -> list[str]:
+def check_segments(info: dict[str, Any], segments: int) -> list[str]:
     """Refuses a template whose special tokens have segments of their own, for a model that has
     such: the engine gives a special token the segment of the text that it is at. Returns notes."""
     if info["other_segments"] and segments > 0:
@@ -143,7 +144,7 @@ def check_segments(info: dict, segments: int) -> list[str]:
     ] * bool(newer)
 
 
-def check_cut(info: dict) -> None:
+def check_cut(info: dict[str, Any]) -> None:
     """Refuses texts that lose their beginning, for a model that cuts them."""
     if info["cut"] != "right":
         raise TokenizerError(
@@ -174,7 +175,7 @@ def _plain(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
-def token_types(config: dict) -> dict[str, bool]:
+def token_types(config: dict[str, Any]) -> dict[str, bool]:
     """Whether a model gets token types, and whether it depends on the version of transformers."""
     names = config.get("model_input_names")
     if names is not None and not (isinstance(names, list) and all(type(n) is str for n in names)):
@@ -191,7 +192,7 @@ def token_types(config: dict) -> dict[str, bool]:
     return {"typed": typed, "untyped_by_version": newer and not saved}
 
 
-def cut_of(config: dict, spec: dict) -> dict[str, str]:
+def cut_of(config: dict[str, Any], spec: dict[str, Any]) -> dict[str, str]:
     """The side at which too long a text is cut, and what says so."""
     truncation = spec.get("truncation")
     direction = truncation.get("direction") if isinstance(truncation, dict) else None
@@ -217,7 +218,7 @@ _TEMPLATE_CLASSES = {
 }
 
 
-def class_template(config: dict, vocabulary: Vocabulary) -> dict:
+def class_template(config: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
     """What the class of the tokenizer puts in the template's place; nothing for other classes."""
     name = class_of(config.get("tokenizer_class"))
     flags = [config.get(f"add_{token}_token") for token in ("bos", "eos")]

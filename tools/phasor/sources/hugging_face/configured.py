@@ -41,7 +41,7 @@ _SETTINGS = {
 _ATTRIBUTES = words("bos eos unk sep pad cls mask")
 
 
-def configured(spec: dict, folder: Path, config: dict) -> dict:
+def configured(spec: dict[str, Any], folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     """A tokenizer.json with what transformers changes in it by the files beside it."""
     kind = class_of(config.get("tokenizer_class"))
     spec = dict(spec)
@@ -72,7 +72,7 @@ def configured(spec: dict, folder: Path, config: dict) -> dict:
     return spec
 
 
-def _check_own_tokens(config: dict, added: set[str]) -> None:
+def _check_own_tokens(config: dict[str, Any], added: set[str]) -> None:
     """PhasorError for a special token of the model's own that the tokenizer does not have:
     transformers 5 adds it."""
     named = {name: config[name] for name in config if name.endswith("_token")}
@@ -100,7 +100,7 @@ _SET_ANEW = {
 _INSIDE = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}
 
 
-def _check_settings(spec: dict, config: dict, kind: str) -> None:
+def _check_settings(spec: dict[str, Any], config: dict[str, Any], kind: str) -> None:
     """PhasorError for a setting that is not what tokenizer.json does: versions of transformers
     follow one or the other."""
     for name, (kinds, part, step, value) in _SET_ANEW.items():
@@ -135,7 +135,7 @@ _PREFIX = "add_prefix_space"
 _MADE_OF = {"Llama": "tokenizer.model", "T5": "spiece.model", "MT5": "spiece.model"}
 
 
-def _check_prefix(spec: dict, folder: Path, config: dict, kind: str) -> None:
+def _check_prefix(spec: dict[str, Any], folder: Path, config: dict[str, Any], kind: str) -> None:
     """PhasorError for an add_prefix_space that is not tokenizer.json's. A class of transformers
     puts its own, false where nothing says it, in the place of ByteLevel's; what has no class is the
     package's own. Metaspace has another name for it, and stays as it is but in _MADE_OF."""
@@ -150,7 +150,7 @@ def _check_prefix(spec: dict, folder: Path, config: dict, kind: str) -> None:
         _check_made(spec, folder, config, kind)
 
 
-def _check_made(spec: dict, folder: Path, config: dict, kind: str) -> None:
+def _check_made(spec: dict[str, Any], folder: Path, config: dict[str, Any], kind: str) -> None:
     """PhasorError for a tokenizer.json whose spaces are not those of _MADE_OF's file."""
     said, older = bool(config[_PREFIX]), config.get("legacy") in (None, True)
     normalizers = types_of(spec, "normalizer", _INSIDE["normalizer"])

@@ -18,7 +18,7 @@ from phasor import side_files
 from phasor.checkpoints.checkpoint import has_weights, open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped, within_model
-from phasor.errors import printable, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families import (
     decoders,
     encoder_decoder,
@@ -37,7 +37,6 @@ from phasor.families.hf_config import Config, refuse
 from phasor.families.model import Model
 from phasor.files import has_file, instead_of, read_json
 from phasor.format import descriptor as D
-from phasor.format.layout import PhasorError
 from phasor.sources.hugging_face import packed
 from phasor.sources.lora import adapter as lora
 from phasor.sources.sentence_transformers import embedder, late, static

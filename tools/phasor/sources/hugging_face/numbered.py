@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
-from phasor.errors import named, shown
+from phasor.errors import PhasorError, named, shown
 from phasor.files import has_file, read_bytes, read_json
-from phasor.format.layout import PhasorError
 from phasor.tokenizers.listed import (
     Listed,
     content,

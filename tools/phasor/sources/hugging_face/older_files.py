@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 from phasor.errors import shown
 from phasor.files import has_file, read_bytes, read_text
@@ -34,7 +35,7 @@ _AROUND = {
 }
 
 
-def from_vocab_txt(path: Path, config: dict) -> dict:
+def from_vocab_txt(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """What transformers' conversion of a BERT vocabulary gives."""
     lines = read_text(path).split("\n")
     vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
@@ -74,7 +75,7 @@ def from_vocab_txt(path: Path, config: dict) -> dict:
     }
 
 
-def from_merges(folder: Path, config: dict) -> dict:
+def from_merges(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
     mask, else GPT-2's. Blenderbot has RoBERTa's tokens, of which the end alone goes behind a
     text, and its mask may be no word of the vocabulary."""
@@ -136,7 +137,7 @@ def from_merges(folder: Path, config: dict) -> dict:
     }
 
 
-def from_xlm_roberta(path: Path, config: dict) -> dict:
+def from_xlm_roberta(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """What transformers' conversion of XLM-RoBERTa's SentencePiece model gives: ids in fairseq's
     order, <mask> behind them."""
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
@@ -196,7 +197,7 @@ _BYT5_TOKENS = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # by their ids
 _MOST_EXTRA = 1 << 16
 
 
-def from_byt5(config: dict) -> dict:
+def from_byt5(config: dict[str, Any]) -> dict[str, Any]:
     """What ByT5's class does, which has no file: three tokens, the bytes, and its extra ids. As BPE
     without merges."""
     names = [token_text(config, name) or usual for name, usual in _BYT5_TOKENS.items()]
@@ -232,7 +233,7 @@ def from_byt5(config: dict) -> dict:
 FAIRSEQ_CLASSES = ("PhobertTokenizer", "BertweetTokenizer")
 
 
-def from_fairseq(path: Path, config: dict) -> dict:
+def from_fairseq(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """vocab.txt and bpe.codes, as PhoBERT's and BERTweet's classes read them: a dictionary of
     fairseq, and the mask behind it."""
     if config.get("normalization"):
@@ -271,7 +272,7 @@ def from_fairseq(path: Path, config: dict) -> dict:
     }
 
 
-def is_blenderbot_small(config: dict) -> bool:
+def is_blenderbot_small(config: dict[str, Any]) -> bool:
     """Whether a directory's tokenizer is of this class: its own, or of a model that names none."""
     name = config.get("tokenizer_class")
     return str(name).startswith("BlenderbotSmallTokenizer") or (
@@ -279,7 +280,7 @@ def is_blenderbot_small(config: dict) -> bool:
     )
 
 
-def from_blenderbot_small(folder: Path, config: dict) -> dict:
+def from_blenderbot_small(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     """vocab.json and merges.txt, as the class reads them: words of lower case, with special tokens
     among the others."""
     if has_file(folder / "tokenizer.json"):
@@ -309,7 +310,7 @@ def from_blenderbot_small(folder: Path, config: dict) -> dict:
     return {"model": model, "added_tokens": added}
 
 
-def from_tokenizer_model(path: Path, config: dict) -> dict:
+def from_tokenizer_model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """What transformers' conversion of a SentencePiece model gives for its class, which a directory
     that names none has by its model type."""
     gemma = str(config.get("model_type")).startswith("gemma")
@@ -321,7 +322,7 @@ def from_tokenizer_model(path: Path, config: dict) -> dict:
         **{name: text for name in USUAL if (text := token_text(config, name)) is not None},
     }
 
-    def named(ids: dict[str, int]) -> list[dict]:
+    def named(ids: dict[str, int]) -> list[dict[str, Any]]:
         return [named_token(config, name, text, ids) for name, text in names.items()]
 
     return tokenizer_model.read(path, config, kind, names, named)

@@ -12,6 +12,7 @@ refused by name, never ignored.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from phasor import side_files
 from phasor.errors import printable, shown
@@ -47,7 +48,7 @@ from phasor.tokenizers.vocabulary import Vocabulary
 
 
 def _special_ids(
-    config: dict, vocabulary: Vocabulary, unknown: int | None
+    config: dict[str, Any], vocabulary: Vocabulary, unknown: int | None
 ) -> dict[str, int | None]:
     """The ids of the special tokens: what the configuration names; else the usual names among the
     special tokens."""
@@ -61,7 +62,7 @@ def _special_ids(
     return {**out, "unknown": named if unknown is None else unknown}
 
 
-def _lowercased(spec: dict) -> dict:
+def _lowercased(spec: dict[str, Any]) -> dict[str, Any]:
     """With lower case before everything else, where no step makes it."""
     given = steps(spec.get("normalizer"), "normalizer", "normalizers")
     bert = given[0] if [s["type"] for s in given] == ["BertNormalizer"] else {}
@@ -75,7 +76,7 @@ def _lowercased(spec: dict) -> dict:
     }
 
 
-def _read_spec(path: Path, config: dict) -> dict:
+def _read_spec(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     folder = path if path.is_dir() else path.parent
     if has_file(folder / "bpe.codes") and has_file(folder / "vocab.txt"):
         if (
@@ -130,7 +131,7 @@ def kind_of_file(path: Path) -> str:
     return f"tokenizer.json, {printable(str(model.get('type')), 40)}"
 
 
-def _without_rowless(spec: dict, config: dict, rows: int) -> list[str]:
+def _without_rowless(spec: dict[str, Any], config: dict[str, Any], rows: int) -> list[str]:
     """Leaves out a mask and a padding token behind the rows of the embedding, as Blenderbot's mask
     and the [PAD] of many fine-tuned models are; what was left out. No text has them. Another token
     without a row stays, and all with it."""
@@ -144,8 +145,11 @@ def _without_rowless(spec: dict, config: dict, rows: int) -> list[str]:
 
 
 def build_hf_section(
-    path: Path, options: dict | None = None, rows: int | None = None, lowercase: bool = False
-) -> tuple[bytes, dict]:
+    path: Path,
+    options: dict[str, Any] | None = None,
+    rows: int | None = None,
+    lowercase: bool = False,
+) -> tuple[bytes, dict[str, Any]]:
     """Builds the section for a tokenizer of Hugging Face's packages.
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in

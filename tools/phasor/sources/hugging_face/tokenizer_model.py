@@ -31,8 +31,8 @@ def read(
     config: Mapping[str, Any],
     kind: str,
     names: Mapping[str, str],
-    named: Callable[[dict[str, int]], list[dict]],
-) -> dict:
+    named: Callable[[dict[str, int]], list[dict[str, Any]]],
+) -> dict[str, Any]:
     """kind: of CLASSES; names: the texts of its special tokens by their names; named: these as
     added tokens, with the ids of a vocabulary."""
     proto = read_model_proto(read_bytes(path))

@@ -185,7 +185,7 @@ def _given_sides(
     made: dict[int, bytes] = {}
     for path, of in whose.items():
         if path == NONE:
-            found = {}
+            found: dict[str, Any] | None = {}
         elif characters.byte_table(path) is not None:
             found = None
         else:

@@ -19,12 +19,11 @@ import numpy as np
 
 from phasor.checkpoints.checkpoint import read_content
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored
-from phasor.errors import printable, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families.model import Model, described, single
 from phasor.files import map_bytes, open_regular
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 from phasor.positions import inverse_frequencies
 from phasor.values import table, words
 
@@ -107,7 +106,8 @@ def read_config(path: Path) -> Config | None:
 def _sizes(
     numbers: Shape, own_output: Callable[[int], bool], version: int = 0, group: int = 0
 ) -> Config | None:
-    c = Config(*numbers, own_output(numbers[5]), version, group)
+    sizes: Any = numbers
+    c = Config(*sizes, own_output(numbers[5]), version, group)
     c = c._replace(vocabulary=abs(c.vocabulary))
     if min(c[:7]) < 1 or c.width % c.heads or c.heads % c.kv_heads:
         return None
@@ -326,7 +326,7 @@ _ROLES = {
 }
 
 
-def _descriptor(c: Config, name: str) -> dict:
+def _descriptor(c: Config, name: str) -> dict[str, Any]:
     kind = {
         "norm": D.RMS_NORM,
         "norm_place": D.BEFORE,

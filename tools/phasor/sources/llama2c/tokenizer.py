@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from typing import Any
 
 from phasor.tokenizers.section import BYTE, CONTROL, NORMAL, UNKNOWN, TokenizerError
 from phasor.tokenizers.tokenizer import build_proto_section
@@ -22,13 +23,14 @@ _BPE = 2  # trainer_spec.model_type
 _SPACE = "\u2581".encode()
 
 
-def read_tokenizer_bin(data: bytes) -> dict:
+def read_tokenizer_bin(data: bytes) -> dict[str, Any]:
     """The ModelProto that the file was exported from, as sentencepiece.read_model_proto has it:
     BPE with bytes, and a space before a text. TokenizerError for a file that is none."""
     if len(data) < 4:
         raise TokenizerError("llama2.c's tokenizer: the header is cut off")
     (longest,) = struct.unpack_from("<I", data)
-    pieces, at = [], 4
+    pieces: list[Any] = []
+    at = 4
     while at < len(data):
         label = f"llama2.c's tokenizer: piece {len(pieces)}"
         if len(data) - at < _PIECE.size:

@@ -22,10 +22,9 @@ import numpy as np
 from phasor import side_files
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint, Stored
-from phasor.errors import printable, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families.hf_config import Config
 from phasor.files import has_file
-from phasor.format.layout import PhasorError
 from phasor.values import is_number, settings
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
@@ -119,7 +118,8 @@ def merged(
         if other in base:
             tensors.setdefault(name, base.tensors[other])
     whole = Checkpoint(base.path, tensors, base.notes)
-    pairs, replaced = {}, {}
+    pairs: dict[str, Any] = {}
+    replaced: dict[str, Any] = {}
     for name in adapter:
         place, part = _place(name)
         if part is None:

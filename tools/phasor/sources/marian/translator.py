@@ -34,7 +34,7 @@ _DEFAULTS = settings("""
     transformer-decoder-autoreg         "self-attention"
     transformer-train-position-embeddings  false
 """)
-_ONE_VALUE: dict[str, list] = settings("""
+_ONE_VALUE: dict[str, list[Any]] = settings("""
     type                         ["transformer"]
     transformer-decoder-autoreg  ["self-attention"]
     transformer-no-projection    [false]
@@ -163,7 +163,8 @@ def rows(descriptor: dict[str, Any], side: str) -> int:
     """How many pieces a side's vocabulary has: the rows of its embedding, but for that of zeros."""
     target = descriptor["target"]
     zero = side == "target" or target["embedding_shared"]
-    return target["start"] if zero else descriptor[side]["vocabulary"]
+    result: int = target["start"] if zero else descriptor[side]["vocabulary"]
+    return result
 
 
 def _turned(stored: Stored, wanted: bool = True) -> Stored:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phasor.errors import Problems, shown
+from phasor.errors import PhasorError, Problems, shown
 from phasor.families import heads
 from phasor.families.decoder import Decoder
 from phasor.families.heads import Head
@@ -17,7 +17,6 @@ from phasor.families.names import bias_name
 from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 
 _STACKS = {R.TARGET: R.SOURCE, R.DECODER: R.ENCODER}
 _MOST_DIGITS = 9  # of an id

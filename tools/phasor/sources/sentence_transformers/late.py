@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from phasor import side_files
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.errors import shown
+from phasor.errors import PhasorError, shown
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
 from phasor.format import descriptor as D
-from phasor.format.layout import PhasorError
 
 CLASS = "HF_ColBERT"  # Stanford's
 _MOST = 1 << 24  # ids
@@ -33,7 +32,9 @@ class Late(NamedTuple):
     expansion: int
     skipped: tuple[str, ...]
 
-    def fields(self, ids: dict[str, int], unknown: int | None, descriptor: dict) -> dict[str, Any]:
+    def fields(
+        self, ids: dict[str, int], unknown: int | None, descriptor: dict[str, Any]
+    ) -> dict[str, Any]:
         """Of the descriptor's output. ids: of all pieces."""
         most = D.longest(descriptor, "encoder")
         for length in (self.query_length, self.document_length):
@@ -64,7 +65,7 @@ class Late(NamedTuple):
             "skipped": sorted(set(found)),
         }
 
-    def _check_distances(self, descriptor: dict) -> None:
+    def _check_distances(self, descriptor: dict[str, Any]) -> None:
         """Tokens that are not seen have no place in tables of distances."""
         for kind in descriptor["kinds"]:
             if kind["position"] in (*D.RELATIVE_KEYS, D.T5_BIAS):

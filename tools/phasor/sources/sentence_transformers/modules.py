@@ -13,12 +13,11 @@ import numpy as np
 from phasor import side_files
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint, Stored, stored
-from phasor.errors import printable, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.families import heads
 from phasor.families.hf_config import Config
 from phasor.files import has_file, is_below, read_json, read_value
 from phasor.format import descriptor as D
-from phasor.format.layout import PhasorError
 from phasor.sources.sentence_transformers import late, setfit
 from phasor.values import is_number, is_whole, words
 
@@ -101,7 +100,7 @@ def read(path: Path) -> Modules:
         "prompts": _prompts(path),
         "longest_text": longest,
     }
-    tensors = {}
+    tensors: dict[str, Any] = {}
     if "Dense" in found:
         more, tensors = _denses(found["Dense"])
         head.update(more)
@@ -317,9 +316,7 @@ def _truncate_dim(path: Path, divided: bool) -> int:
     return kept
 
 
-def _truncate(
-    path: Path, pooling: Path, head: dict[str, Any], tensors: dict[str, Stored]
-) -> None:
+def _truncate(path: Path, pooling: Path, head: dict[str, Any], tensors: dict[str, Stored]) -> None:
     """Keeps the first values of a vector: rows of the last matrix, or of the unit matrix."""
     kept = _truncate_dim(path, bool(head["normalize"] or "norm" in head))
     if not kept:

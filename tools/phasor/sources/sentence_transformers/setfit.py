@@ -59,10 +59,12 @@ def _numbers(where: Path) -> tuple[np.ndarray, np.ndarray, list[Any]]:
         )
     said = made.parts[-1]
     names = ("coef_", "intercept_", "classes_")
-    found = [joblib_file.array(said.get(name)) if type(said) is dict else None for name in names]
-    for name, value in zip(names, found):
+    found = []
+    for name in names:
+        value = joblib_file.array(said.get(name)) if type(said) is dict else None
         if value is None:
             raise PhasorError(f"{where}: {name} is missing: the head is not trained")
+        found.append(value)
     matrix, bias, classes = found
     rows = 1 if len(classes) == 2 else len(classes)
     if matrix.ndim != 2 or bias.shape != (rows,) or len(matrix) != rows or classes.ndim != 1:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.errors import PhasorError
 from phasor.families.family import Family
 from phasor.families.model import NO_BLOCK, Model, Part, described, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 
 FAMILY = Family(D.ENCODER, ("static",), (), "", {}, {})
 _NAMES = ("embedding.weight", "embeddings")  # sentence-transformers', model2vec's
@@ -36,8 +36,8 @@ def read(path: Path, folder: Path, head: dict[str, Any]) -> Model:
         used = dict.fromkeys((name, *more), "read and made into the embedding")
     if 0 < head["truncate"] < width:
         width = head["truncate"]
-        table = values.get(R.key_of(R.SOURCE, 0, R.EMBEDDING))
-        table = checkpoint.load(name) if table is None else table
+        key = R.key_of(R.SOURCE, 0, R.EMBEDDING)
+        table = values[key] if key in values else checkpoint.load(name)
         values[R.key_of(R.SOURCE, 0, R.EMBEDDING)] = np.ascontiguousarray(table[:, :width])
         used = used or {name: "its first columns, as many as truncate_dim says, are the embedding"}
     if name == _NAMES[1]:

@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from phasor.errors import named, printable, shown
+from phasor.errors import PhasorError, named, printable, shown
 from phasor.families import nearest
 from phasor.families.names import PRESETS
 from phasor.files import is_below, read_text
 from phasor.format import descriptor as D
-from phasor.format.layout import PhasorError
 from phasor.sources.state_dict import keys as K
 from phasor.sources.state_dict import presets as P
 from phasor.values import is_number, is_whole, settings
@@ -115,11 +114,13 @@ class Description:
 
     @property
     def stack(self) -> int:
-        return STACKS[self.model["stack"]]
+        result: int = STACKS[self.model["stack"]]
+        return result
 
     @property
     def preset(self) -> str:
-        return self.model["preset"]
+        result: str = self.model["preset"]
+        return result
 
     @property
     def unproved(self) -> str:
@@ -171,7 +172,7 @@ def _unknown(where: str, key: str, known: Any) -> PhasorError:
     return PhasorError(f"{where}{printable(key)}: no key is called so here{near}")
 
 
-def _keys(where: str, content: dict, known: dict[str, K.Key]) -> dict[str, Any]:
+def _keys(where: str, content: dict[str, Any], known: dict[str, K.Key]) -> dict[str, Any]:
     for key in content:
         if key not in known:
             raise _unknown(where, key, known)
@@ -198,7 +199,7 @@ _OF_NAME = {
 }
 
 
-def _names(name: str, table: dict) -> dict[str, Named]:
+def _names(name: str, table: dict[str, Any]) -> dict[str, Named]:
     """[names]; nested tables (encoder.q = …) become dotted names."""
     out = {}
     for key, value in table.items():
@@ -211,7 +212,7 @@ def _names(name: str, table: dict) -> dict[str, Named]:
     return out
 
 
-def _texts(name: str, table: dict) -> dict[str, str]:
+def _texts(name: str, table: dict[str, Any]) -> dict[str, str]:
     """A table of texts; nested tables (encoder.q = …) become dotted names."""
     out = {}
     for key, value in table.items():
@@ -226,7 +227,9 @@ def _texts(name: str, table: dict) -> dict[str, str]:
     return out
 
 
-def _stack(name: str, shared: dict, own: dict, preset: str, also: str) -> dict[str, Any]:
+def _stack(
+    name: str, shared: dict[str, Any], own: dict[str, Any], preset: str, also: str
+) -> dict[str, Any]:
     """The keys of one stack: its own, else the model's, else the preset's, else the default. also:
     what else a description lacks, said with the keys that are missing here."""
     given, preset_values = {**shared, **own}, _PRESET_DEFAULTS[preset]
@@ -285,10 +288,11 @@ def is_at(exception: dict[str, Any], layer: int) -> bool:
     first = exception.get("first", 0)
     if "layers" in exception:
         return layer in exception["layers"]
-    return layer >= first and (layer - first) % exception["every"] == 0
+    result: bool = layer >= first and (layer - first) % exception["every"] == 0
+    return result
 
 
-def _scales(out: dict[str, Any], given: dict, preset: float | str | None) -> None:
+def _scales(out: dict[str, Any], given: dict[str, Any], preset: float | str | None) -> None:
     """What the scores are divided by where it is not said: an additive score by 1; cross-attention
     as self-attention, where the scores are of one kind."""
     for key in ("", "cross_"):
@@ -320,7 +324,7 @@ def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
     return value
 
 
-def read_description(path: os.PathLike | str, opened: P.Opener | None = None) -> Description:
+def read_description(path: os.PathLike[str] | str, opened: P.Opener | None = None) -> Description:
     """Reads and checks a description; PhasorError names the file and the key. opened: opens the
     checkpoint, where a preset asks what is in it."""
     path = Path(path)
@@ -335,7 +339,7 @@ _TABLES = ("encoder", "decoder", "source", "target", "generation", "names", "ren
 
 
 def parse_description(
-    content: dict, path: Path = Path("description"), opened: P.Opener | None = None
+    content: dict[str, Any], path: Path = Path("description"), opened: P.Opener | None = None
 ) -> Description:
     """The same from a dictionary, as a TOML reader gives it."""
     said, (content, names) = content, P.with_preset(content, opened)
@@ -359,7 +363,9 @@ def parse_description(
     return out
 
 
-def _read_stacks(out: Description, shared: dict[str, Any], tables: dict[str, dict]) -> None:
+def _read_stacks(
+    out: Description, shared: dict[str, Any], tables: dict[str, dict[str, Any]]
+) -> None:
     """The stacks that there are, with their sides."""
     begins = out.stack != D.ENCODER_DECODER or {"start", "decoder_start"} & tables["target"].keys()
     also = "" if begins else "; target.start: missing too, the id that an output begins with"

@@ -18,7 +18,7 @@ class Key(NamedTuple):
     items: str = ""  # of a list: texts, ids, numbers
     # What it speaks of: the key that has one of these values then, or without values a part.
     of: str = ""
-    among: tuple = ()
+    among: tuple[Any, ...] = ()
 
 
 class Known(NamedTuple):
@@ -26,7 +26,7 @@ class Known(NamedTuple):
 
     bias: bool
     key: str = ""  # the model has it where this key has one of these values; "": where it is named
-    values: tuple = ()
+    values: tuple[Any, ...] = ()
     may: bool = False  # and may leave it out
 
 

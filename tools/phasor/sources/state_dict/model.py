@@ -10,10 +10,10 @@ import numpy as np
 
 from phasor.checkpoints import wrappers
 from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import PhasorError
 from phasor.families.model import INPUTS, ROLES, Model, Part, shape_of
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import PhasorError
 from phasor.sources.state_dict import checks
 from phasor.sources.state_dict import keys as K
 from phasor.sources.state_dict.description import (
@@ -52,10 +52,10 @@ class _Reader(Outputs):
     """Builds the Model: first the descriptor from the shapes that are found, then the parts of each
     slot."""
 
-    def descriptor(self) -> dict:
+    def descriptor(self) -> dict[str, Any]:
         d, model = self.description, self.description.model
         texts = {key: model[key] for key in _TEXTS if model[key]}
-        out = {
+        out: dict[str, Any] = {
             "model": {"stack": d.stack, **texts, "converter": "tools/convert.py"},
             "kinds": [],
         }
@@ -78,7 +78,7 @@ class _Reader(Outputs):
             out["generation"] = fields_of("", K.GENERATION, d.generation)
         return out
 
-    def side(self, side: str) -> dict:
+    def side(self, side: str) -> dict[str, Any]:
         given = self.description.sides[side]
         if side == "source" and self.reads_vectors:
             return {**fields_of("", K.SIDE, given), **self.vector_side()}
@@ -96,7 +96,7 @@ class _Reader(Outputs):
             out["decoder_start"] = out["start"]
         return out
 
-    def stack(self, stack: str) -> dict:
+    def stack(self, stack: str) -> dict[str, Any]:
         """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], SIDES[stack]
         out = {}
@@ -136,7 +136,8 @@ class _Reader(Outputs):
     def norm(self, s: dict[str, Any], key: str) -> int:
         """A kind of norm: what the key says, else the blocks'."""
         own = s[key] if isinstance(s[key], str) else s["norm"]
-        return CHOICES["norm"][own]
+        result: int = CHOICES["norm"][own]
+        return result
 
     def attention(self, stack: str, prefix: str, layers: int) -> tuple[int, int, int]:
         """(head width, kv heads, bias bits) of self- ("") or cross-attention ("cross_")."""
@@ -162,7 +163,7 @@ class _Reader(Outputs):
             )
         return rows // units, kv, bits | out_bias
 
-    def kinds(self, stack: str, kinds: list[dict]) -> list[tuple[int, int]]:
+    def kinds(self, stack: str, kinds: list[dict[str, Any]]) -> list[tuple[int, int]]:
         """(kind, set) of each layer, the kinds put behind `kinds`: one, or several where layers
         differ in a table that belongs to a kind, or are exceptions."""
         d, sets = self.description, self.layers(stack)
@@ -210,7 +211,7 @@ class _Reader(Outputs):
             own |= self.description.exceptions[stack][i]
         return {key: value for key, value in own.items() if key in K.STACK and key != "layers"}
 
-    def kind(self, stack: str, layers: int) -> dict:
+    def kind(self, stack: str, layers: int) -> dict[str, Any]:
         s = self.description.stacks[stack]
         head_width, kv, bits = self.attention(stack, "", layers)
         gated = f"{stack}.ffn_gate" in self.names
@@ -264,7 +265,7 @@ class _Reader(Outputs):
 
     # ---- the parts
 
-    def parts(self, d: dict, slot: R.Slot) -> list[Part]:
+    def parts(self, d: dict[str, Any], slot: R.Slot) -> list[Part]:
         """Where the values of a slot come from."""
         if slot.stack in (R.SOURCE, R.TARGET):
             return self.input_parts(d, slot)
@@ -304,7 +305,7 @@ class _Reader(Outputs):
         layer: int,
         bias: bool,
         shape: tuple[int, ...],
-        d: dict,
+        d: dict[str, Any],
         rows: slice | np.ndarray = slice(None),
     ) -> list[Part]:
         """The tensors that a part is made of, one below the other."""
@@ -331,7 +332,7 @@ class _Reader(Outputs):
             raise PhasorError(f"{self.description.path}: names.{part}: expected one tensor here")
         return out
 
-    def no_bias(self, part: str, d: dict) -> bool:
+    def no_bias(self, part: str, d: dict[str, Any]) -> bool:
         """Whether this is the bias of a norm in a model whose norms have none, though the format
         gives it one."""
         if not part.endswith("_norm"):
@@ -343,7 +344,7 @@ class _Reader(Outputs):
         layers = len(d[stack]["layers"]) // 2
         return not kind["norm_biases"] and not self.has_bias(part, layers)
 
-    def input_parts(self, d: dict, slot: R.Slot) -> list[Part]:
+    def input_parts(self, d: dict[str, Any], slot: R.Slot) -> list[Part]:
         side, stack = ("source", "encoder") if slot.stack == R.SOURCE else ("target", "decoder")
         if slot.role == R.POSITIONS:
             offset = self.description.stacks[stack]["position_offset"]
@@ -353,7 +354,7 @@ class _Reader(Outputs):
         part, bias = INPUTS[slot.role]
         return self.part(f"{side}.{part}", 0, bias, shape_of(slot), d)
 
-    def fused_rows(self, kind: dict, stack: str, prefix: str) -> dict[str, np.ndarray]:
+    def fused_rows(self, kind: dict[str, Any], stack: str, prefix: str) -> dict[str, np.ndarray]:
         """The rows of q, of k and of v in a fused tensor."""
         s, width = self.description.stacks[stack], kind[f"{prefix}head_width"]
         heads, kv = kind[f"{prefix}heads"], kind[f"{prefix}kv_heads"]
@@ -367,7 +368,7 @@ class _Reader(Outputs):
         return out
 
     def attention_parts(
-        self, d: dict, slot: R.Slot, stack: str, role: int, bias: bool
+        self, d: dict[str, Any], slot: R.Slot, stack: str, role: int, bias: bool
     ) -> list[Part]:
         """q, k and v: rows of a fused tensor, or tensors of their own."""
         prefix = "" if role == R.QKV else "cross_"
@@ -391,7 +392,7 @@ class _Reader(Outputs):
             out += [Part(None, shape)] if absent else self.part(name, slot.set, bias, shape, d)
         return out
 
-    def scores(self, d: dict, stack: str) -> None:
+    def scores(self, d: dict[str, Any], stack: str) -> None:
         """The vectors of additive scores."""
         for index, layer in D.layers_of(d[stack]):
             kind = d["kinds"][index]
@@ -435,7 +436,7 @@ class _Reader(Outputs):
             checks.check(self, model)
         return model
 
-    def unbiased(self, d: dict) -> dict[str, int]:
+    def unbiased(self, d: dict[str, Any]) -> dict[str, int]:
         """The stacks with norms that divide by √(Σ(x − mean)² / (N − 1)) + eps, and their N. The
         format's have √(Σ(x − mean)² / N + eps): eps becomes its square, less the factor that the
         weights get, so that the two are the same but for eps beside the deviation."""
@@ -467,7 +468,8 @@ class _Reader(Outputs):
 
     def scale_norms(self, model: Model, stack: str, factor: float) -> None:
         """Multiplies the weights of a stack's norms."""
-        own = {"encoder": (R.SOURCE, R.ENCODER), "decoder": (R.TARGET, R.DECODER)}[stack]
+        sides = {"encoder": (R.SOURCE, R.ENCODER), "decoder": (R.TARGET, R.DECODER)}
+        own: tuple[int, ...] = sides[stack]
         if stack == "decoder" or model.descriptor["model"]["stack"] == D.ENCODER:
             own = (*own, R.OUTPUT)
         for slot in R.slots(model.descriptor):

@@ -3,6 +3,8 @@ matrices are one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.errors import PhasorError
 from phasor.families.model import same_sides
 from phasor.format import descriptor as D
@@ -12,7 +14,7 @@ from phasor.sources.state_dict.vectors import Vectors
 
 
 class Outputs(Vectors):
-    def output(self, width: int) -> dict:
+    def output(self, width: int) -> dict[str, Any]:
         """What comes out: of an encoder hidden states, unless a key or a name says otherwise.
         width: of the last stack."""
         model, encoder = self.description.model, self.description.stack == D.ENCODER
@@ -66,10 +68,11 @@ class Outputs(Vectors):
                 if own in self.description.names:
                     self.description.names[part] = self.description.names.pop(own)
 
-    def head(self, stack: str) -> dict:
+    def head(self, stack: str) -> dict[str, Any]:
         """A dense layer with an activation, and a norm, before the output's matrix; each where
         [names] has it."""
-        out, s, model = {}, self.description.stacks[stack], self.description.model
+        s, model = self.description.stacks[stack], self.description.model
+        out: dict[str, Any] = {}
         if "head" not in self.names and model["head_activation"] != "none":
             raise PhasorError(
                 f"{self.description.path}: head_activation: {model['head_activation']}, and"
@@ -90,7 +93,7 @@ class Outputs(Vectors):
             return self.has_bias("output", 1)
         return self.has("output_bias") and bool(self.load(self.name("output_bias")).any())
 
-    def find_sharing(self, d: dict) -> None:
+    def find_sharing(self, d: dict[str, Any]) -> None:
         """Stores once what the checkpoint has twice, and checks what the description says is
         shared."""
         if d["model"]["stack"] == D.ENCODER:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasor import positions
@@ -17,7 +19,7 @@ SIDES = {"encoder": "source", "decoder": "target"}
 
 
 class Positions(Tensors):
-    def attention_position(self, stack: str, head_width: int) -> dict:
+    def attention_position(self, stack: str, head_width: int) -> dict[str, Any]:
         """The fields of a kind that say how self-attention knows positions."""
         s = self.description.stacks[stack]
         position = CHOICES["attention_position"][s["attention_position"]]
@@ -67,7 +69,7 @@ class Positions(Tensors):
         return most
 
     def kind_tables(
-        self, stack: str, kind: dict, layers: int
+        self, stack: str, kind: dict[str, Any], layers: int
     ) -> list[tuple[int, np.ndarray | None]]:
         """(role, table) for each layer of what a kind has of its own; (0, None) where it has
         nothing."""
@@ -153,7 +155,7 @@ class Positions(Tensors):
             raise self.misshapen(part, name, what)
         return value if value.size == heads * width else np.tile(value, heads)
 
-    def positions(self, d: dict, stack: str) -> None:
+    def positions(self, d: dict[str, Any], stack: str) -> None:
         """max_positions of a learned table; a sinusoid that the model brings is compared with
         ours."""
         side, s, out = SIDES[stack], self.description.stacks[stack], d[stack]
@@ -194,7 +196,7 @@ class Positions(Tensors):
         stack_id = R.SOURCE if stack == "encoder" else R.TARGET
         self.values[R.key_of(stack_id, 0, made.role)] = made.values
 
-    def limit(self, d: dict, stack: str) -> None:
+    def limit(self, d: dict[str, Any], stack: str) -> None:
         """A table of unclipped distances ends: so does a sequence."""
         kind = d["kinds"][d[stack]["layers"][0]]
         most, wanted = kind.get("max_distance", 0), self.description.stacks[stack]["max_positions"]
@@ -204,7 +206,7 @@ class Positions(Tensors):
                 "positions"
             )
 
-    def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
+    def own_table(self, part: str, width: int, s: dict[str, Any]) -> np.ndarray:
         """The model's table (positions, D), of the positions that it may use."""
         table = self.load(name := self.name(part))
         try:

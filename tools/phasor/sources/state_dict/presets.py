@@ -45,7 +45,7 @@ def parse(text: str) -> dict[str, Any]:
         raise PhasorError(
             f"not TOML: a number or a date that cannot be: {printable(str(error))}"
         ) from error
-    todo = [(content, 0)]
+    todo: list[tuple[Any, int]] = [(content, 0)]
     while todo:
         inside, depth = todo.pop()
         if depth > JSON_DEPTH:
@@ -58,7 +58,7 @@ def parse(text: str) -> dict[str, Any]:
     return content
 
 
-def table(content: dict, name: str) -> dict:
+def table(content: dict[str, Any], name: str) -> dict[str, Any]:
     """A table of it, taken out."""
     value = content.pop(name, {})
     if not isinstance(value, dict):
@@ -66,7 +66,9 @@ def table(content: dict, name: str) -> dict:
     return dict(value)
 
 
-def with_preset(said: dict, opened: Opener | None) -> tuple[dict, dict]:
+def with_preset(
+    said: dict[str, Any], opened: Opener | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The content over that of its preset's file, of which only what is of its stack counts; and
     the names of that file. opened: where there is a checkpoint."""
     base = _of_file(said.get("preset"))
@@ -92,7 +94,7 @@ def with_preset(said: dict, opened: Opener | None) -> tuple[dict, dict]:
     return out, names
 
 
-def _of_file(preset: Any) -> dict:
+def _of_file(preset: Any) -> dict[str, Any]:
     """What the file of a preset says, over that of its own preset; nothing without a file."""
     if not isinstance(preset, str) or preset not in FILES:
         return {}
@@ -101,7 +103,7 @@ def _of_file(preset: Any) -> dict:
     return {**merged(below, own), "preset": below.get("preset", own["preset"])}
 
 
-def entries(content: dict) -> tuple[str | None, tuple[str, ...]]:
+def entries(content: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     """The entry of a file that holds the weights, and those beside it."""
     said = content.get("checkpoint")
     said = said if isinstance(said, dict) else {}
@@ -115,7 +117,7 @@ def entries(content: dict) -> tuple[str | None, tuple[str, ...]]:
     return key, tuple(dict.fromkeys(beside))
 
 
-def merged(base: dict, over: dict) -> dict:
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """Of two trees of tables, the second counting more."""
     out = {**base, **over}
     for key in base.keys() & over.keys():
@@ -124,7 +126,7 @@ def merged(base: dict, over: dict) -> dict:
     return out
 
 
-def _ruled(tree: dict, checkpoint: Checkpoint | None) -> dict:
+def _ruled(tree: dict[str, Any], checkpoint: Checkpoint | None) -> dict[str, Any]:
     """The tree with what its [options] and its [tensors] say of this checkpoint."""
     tree = dict(tree)
     rules = {name: table(tree, name) for name in ("options", "tensors")}
@@ -147,7 +149,7 @@ def _ruled(tree: dict, checkpoint: Checkpoint | None) -> dict:
     return tree
 
 
-def _of_value(option: str, values: Any, value: Any) -> dict:
+def _of_value(option: str, values: Any, value: Any) -> dict[str, Any]:
     """What an option's value adds."""
     where, text = f"options.{printable(option)}", _text(value)
     own = _checked(where, values)
@@ -161,7 +163,7 @@ def _of_value(option: str, values: Any, value: Any) -> dict:
     return _checked(f"{where}.{printable(found)}", own[found])
 
 
-def _checked(where: str, value: Any) -> dict:
+def _checked(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise PhasorError(f"{where}: expected a table")
     return value
@@ -178,7 +180,7 @@ def _plain(value: Any) -> bool:
     return isinstance(value, (int, float, Inert))
 
 
-def _of_stacks(tree: dict, stack: str) -> dict:
+def _of_stacks(tree: dict[str, Any], stack: str) -> dict[str, Any]:
     """The tree with {stack} in its names and renamings as the stack is called; a part of `block`
     or `side` is one of each stack that there is, unless it has one of its own."""
     stacks = [name for name in ABSENT if stack in (name, "encoder-decoder")]
@@ -209,7 +211,7 @@ def _said(value: Any, stack: str) -> Any:
     return value
 
 
-def _fill(content: dict, named_so: dict, arguments: Mapping[str, Any]) -> None:
+def _fill(content: dict[str, Any], named_so: dict[str, Any], arguments: Mapping[str, Any]) -> None:
     """Keys that the content lacks become what a training kept under these names."""
     for where, key, name, default in _listed(named_so):
         value = default if arguments.get(name) is None else arguments[name]
@@ -220,7 +222,7 @@ def _fill(content: dict, named_so: dict, arguments: Mapping[str, Any]) -> None:
             inside.setdefault(key, value)
 
 
-def _listed(named_so: dict) -> Iterator[tuple[str, str, str, Any]]:
+def _listed(named_so: dict[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
     """(table or nothing, key, argument, its default or None) of [arguments]."""
     for key, name in named_so.items():
         inner = name if isinstance(name, dict) else {key: name}

@@ -4,7 +4,7 @@ there, and the line for those that are not."""
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
@@ -223,7 +223,8 @@ class Tensors:
         stack = part.partition(".")[0]
         keys = self.description.stacks.get(stack, {"layers": 1})
         if said := keys.get("sets") or keys["layers"]:
-            return said
+            result: int = said
+            return result
         own = [p for p in self.names if p.startswith(f"{stack}.")]
         parts = [p for p in own if has_layer(self.names[p])]
         layers = range(D.MAX_LAYERS)
@@ -251,7 +252,7 @@ class Tensors:
             raise self.misshapen(part, self.name(part), f"{sum(sizes)} rows, expected two halves")
         return sizes[0] if axis else sum(sizes) // halves
 
-    def factor(self, part: str, said: Named, d: dict) -> float:
+    def factor(self, part: str, said: Named, d: dict[str, Any]) -> float:
         """What the values of a part are multiplied by."""
         if not isinstance(said.factor, str):
             return said.factor
@@ -261,14 +262,17 @@ class Tensors:
             raise PhasorError(f"names.{part}: factor {said.factor}: only of a stack's part")
         if said.factor == "inverse_sqrt_width":
             own = d[stack].get("embedding_width", 0) if part.endswith(".positions") else 0
-            return (own or d[stack]["width"]) ** -0.5
-        return d["kinds"][D.layers_of(d[stack])[0][0]]["head_width"] ** 0.5
+            result: float = (own or d[stack]["width"]) ** -0.5
+            return result
+        result = d["kinds"][D.layers_of(d[stack])[0][0]]["head_width"] ** 0.5
+        return result
 
     def layers(self, stack: str) -> int:
         """How many sets of tensors its layers have."""
         part, s = f"{stack}.ffn_in", self.description.stacks[stack]
         if said := s["sets"] or s["layers"]:
-            return said
+            result: int = said
+            return result
         if not has_layer(self.names.get(part, "{layer}")):
             raise PhasorError(
                 f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers "

@@ -8,6 +8,7 @@ value of its own behind those of one: the projection's column for it makes the t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +36,10 @@ def _samples(count: int) -> np.ndarray:
 class Vectors(Positions):
     @property
     def reads_vectors(self) -> bool:
-        return self.description.model["input"] == "vectors"
+        result: bool = self.description.model["input"] == "vectors"
+        return result
 
-    def vector_side(self) -> dict:
+    def vector_side(self) -> dict[str, Any]:
         """The source's fields beside its ids."""
         if self.description.sides["source"]["tokenizer"]:
             raise PhasorError("source.tokenizer: a model that reads vectors reads no text")
@@ -55,7 +57,7 @@ class Vectors(Positions):
         row = inputs + (_CLASS in self.names)
         return inputs, row + (row == width), width  # as wide as the stack it were no projection
 
-    def vector_stack(self) -> dict:
+    def vector_stack(self) -> dict[str, Any]:
         """The fields of the encoder's input."""
         _, row, width = self.vector_sizes()
         out = {"width": width}
@@ -77,7 +79,7 @@ class Vectors(Positions):
             raise self.misshapen(_CLASS, name, f"{value.size} values, expected {width}")
         return value
 
-    def vectors(self, d: dict) -> None:
+    def vectors(self, d: dict[str, Any]) -> None:
         """The rows of the embedding, and the projection, of a model that reads vectors; else a row
         for a class token."""
         if self.reads_vectors:
@@ -85,7 +87,7 @@ class Vectors(Positions):
         elif _CLASS in self.names:
             self.add_class(d)
 
-    def read_vectors(self, d: dict) -> None:
+    def read_vectors(self, d: dict[str, Any]) -> None:
         stack, (inputs, row, width) = d["encoder"], self.vector_sizes()
         first = int(_CLASS in self.names)
         table = np.zeros((first + _SAMPLES, row), np.float32)
@@ -107,14 +109,14 @@ class Vectors(Positions):
             table[0] = token / scale
         self.values[_EMBEDDING] = table
 
-    def add_class(self, d: dict) -> None:
+    def add_class(self, d: dict[str, Any]) -> None:
         side, stack, output = d["source"], d["encoder"], d["output"]
         if output["output"] == D.LOGITS and output.get("tied") != D.TIED_OWN:
             raise PhasorError(f"{_CLASS}: the output's matrix is the embedding, without such a row")
         if d.get("target", {}).get("embedding_shared"):
             raise PhasorError(f"{_CLASS}: the target shares the embedding, without such a row")
         if "source.projection" in self.names:
-            raise PhasorError(f"{_CLASS}: beside a projection only with input = \"vectors\"")
+            raise PhasorError(f'{_CLASS}: beside a projection only with input = "vectors"')
         rows = self.whole("source.embedding")
         row = self.class_row(stack["width"]) / stack["embedding_scale"]
         self.inside = (side["vocabulary"],)

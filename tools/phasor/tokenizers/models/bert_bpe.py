@@ -3,6 +3,8 @@ the tokenizer.json of the first GPT."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.errors import shown
 from phasor.tokenizers.json_parts import member, refuse, steps, types_of
 from phasor.tokenizers.merges import model_of, put_merges, put_unknown
@@ -15,7 +17,7 @@ from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 BERT_WORDS = 4096  # flag
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int | None]:
     model = model_of(spec, ENDS)
     for name in ("ignore_merges", "byte_fallback", "fuse_unk"):
         if model.get(name):
@@ -50,7 +52,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     return section.bytes(made), vocabulary, section.unknown
 
 
-def takes(spec: dict) -> bool:
+def takes(spec: dict[str, Any]) -> bool:
     """Whether words are BERT's, and their last pieces marked."""
     words = types_of(spec, "pre_tokenizer", "pretokenizers") == ["BertPreTokenizer"]
     return words and spec["model"].get("end_of_word_suffix") == ENDS

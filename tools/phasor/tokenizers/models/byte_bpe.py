@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 from phasor.errors import shown
 from phasor.tokenizers import unicode
@@ -52,7 +53,7 @@ def _of_alphabet(piece: str) -> bool:
     return all(c in ALPHABET for c in piece)
 
 
-def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
+def _byte_ids(model: dict[str, Any], vocabulary: Vocabulary) -> list[int]:
     """The id of each byte; one that the vocabulary lacks is unknown, or dropped where there is no
     unknown token."""
     ids = {byte: vocabulary.of_model.get(letter) for letter, byte in ALPHABET.items()}
@@ -70,7 +71,7 @@ def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
     return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int | None]:
     model = model_of(spec)
     vocabulary = Vocabulary(
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")

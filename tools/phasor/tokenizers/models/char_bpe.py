@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.tokenizers.classes import SPACE, class_runs
 from phasor.tokenizers.json_parts import META, member, metaspace, refuse, steps
 from phasor.tokenizers.merges import (
@@ -24,7 +26,7 @@ ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 64, 128, 256, 512
 BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
 PREPEND = {"type": "Prepend", "prepend": META}
-DECODERS = [
+DECODERS: list[dict[str, Any]] = [
     {"type": "Replace", "pattern": {"String": META}, "content": " "},
     {"type": "ByteFallback"},
     {"type": "Fuse"},
@@ -32,7 +34,7 @@ DECODERS = [
 STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 
 
-def _escaping(spec: dict) -> int:
+def _escaping(spec: dict[str, Any]) -> int:
     """The flags of what makes ▁ of spaces and begins words: the normalizer, or Metaspace behind
     it."""
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
@@ -63,7 +65,7 @@ def _escaping(spec: dict) -> int:
     ] | CUT_AT_EACH * bool(cut)
 
 
-def _char_decoder(spec: dict, byte_fallback: bool) -> int:
+def _char_decoder(spec: dict[str, Any], byte_fallback: bool) -> int:
     found = steps(spec.get("decoder"), "decoder", "decoders")
     known = (
         DECODERS if byte_fallback else [step for step in DECODERS if step["type"] != "ByteFallback"]
@@ -94,7 +96,9 @@ def _check_bytes(vocabulary: Vocabulary) -> None:
             refuse(f"the token {text!r}, which the decoder ByteFallback reads as a byte,")
 
 
-def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(
+    spec: dict[str, Any], added_prefix: bool = True
+) -> tuple[bytes, Vocabulary, int | None]:
     """added_prefix: an added token that is looked for in the normalized text gets the prefix of
     that text too, as in the package."""
     model = model_of(spec)
@@ -133,7 +137,7 @@ def from_json(spec: dict, added_prefix: bool = True) -> tuple[bytes, Vocabulary,
     return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 
 
-def takes(spec: dict) -> bool:
+def takes(spec: dict[str, Any]) -> bool:
     return not (bert_bpe.takes(spec) or is_byte_level(spec) or is_metaspace(spec))
 
 

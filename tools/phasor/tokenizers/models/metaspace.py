@@ -4,6 +4,7 @@ with Metaspace has of it."""
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ SYLLABLE = 1 << 9  # the class of what the first map makes jamo of
 HANGUL = (0xAC00, 0xD7A3)
 
 
-def _words(spec: dict) -> int:
+def _words(spec: dict[str, Any]) -> int:
     """The flags of the pre-tokenizer: Metaspace, or WhitespaceSplit and then Metaspace."""
     found = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
     kinds = [step.get("type") for step in found]
@@ -51,14 +52,14 @@ def _words(spec: dict) -> int:
     )
 
 
-def _decoder(spec: dict) -> int:
+def _decoder(spec: dict[str, Any]) -> int:
     decoder = spec.get("decoder") or {}
     if decoder.get("type") != "Metaspace":
         refuse(f"decoder {decoder.get('type')} with {spec['model']['type']}")
     return 0 if metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
 
 
-def _first_map(found: list[dict]) -> tuple[FirstMap, list[dict]]:
+def _first_map(found: list[dict[str, Any]]) -> tuple[FirstMap, list[dict[str, Any]]]:
     """What comes before Precompiled, and the steps behind it. Runs of spaces that become one are
     of it where such a step follows."""
     first = FirstMap()
@@ -75,7 +76,7 @@ def _first_map(found: list[dict]) -> tuple[FirstMap, list[dict]]:
     return first, found[at:]
 
 
-def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int, FirstMap]:
+def _normalizer(spec: dict[str, Any], split_at_space: bool) -> tuple[bytes, bytes, int, FirstMap]:
     """(trie, strings, flags, first map) of a strip on both sides, the first map, Precompiled, a
     strip on the right, runs of spaces that become one ▁ or space: in this order."""
     trie = strings = b""
@@ -129,7 +130,7 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int, Fi
     return trie, strings, flags, first
 
 
-def vocabulary_of(model: dict) -> tuple[dict[str, int], np.ndarray]:
+def vocabulary_of(model: dict[str, Any]) -> tuple[dict[str, int], np.ndarray]:
     """Ids by text (of pieces that are there twice the package takes the last), and the scores with
     the unknown's behind them."""
     given = member(model, "vocab", "model")
@@ -149,7 +150,7 @@ def vocabulary_of(model: dict) -> tuple[dict[str, int], np.ndarray]:
     return {text: id_ for id_, text in enumerate(texts)}, scores
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int]:
     model = fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
     if model.get("byte_fallback"):
         refuse("model.byte_fallback with Unigram")
@@ -173,7 +174,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 
 
-def put_words(section: PackageSection, spec: dict) -> None:
+def put_words(section: PackageSection, spec: dict[str, Any]) -> None:
     """What comes before the model and behind it: the normalizer, the pre-tokenizer, the decoder,
     and the added tokens."""
     section.flags |= _words(spec) | _decoder(spec)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.tokenizers.json_parts import member, refuse
 from phasor.tokenizers.merges import is_metaspace, model_of, put_merges, put_unknown
 from phasor.tokenizers.model import Model
@@ -12,7 +14,7 @@ from phasor.tokenizers.vocabulary import PackageSection, Vocabulary
 FUSE_UNKNOWN = 16  # flag
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int | None]:
     model = model_of(spec)
     for name in ("byte_fallback", "ignore_merges"):
         if model.get(name):

@@ -4,7 +4,7 @@ are."""
 from __future__ import annotations
 
 import math
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -39,7 +39,7 @@ FALLBACK, WHOLE_WORDS, FUSES_UNKNOWN, ENDS_WORDS = 1, 2, 16, 8192  # flags
 _MOST_EXPANSION = 255
 
 
-def _affix(model: dict, name: str) -> str:
+def _affix(model: dict[str, Any], name: str) -> str:
     text = model.get(name) or ""
     if len(text.encode()) > LONGEST_AFFIX:
         refuse(f"model.{name} of {len(text.encode())} bytes")
@@ -55,7 +55,7 @@ def _put_unknown(section: PackageSection, text: str | None) -> None:
         section.put_unknown(section.vocabulary.of_model[text], text, str.encode)
 
 
-def _bpe(spec: dict) -> PackageSection:
+def _bpe(spec: dict[str, Any]) -> PackageSection:
     names = """dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback
         ignore_merges vocab merges"""
     model = fields(spec["model"], "model", names.split())
@@ -82,7 +82,7 @@ def _bpe(spec: dict) -> PackageSection:
     return section
 
 
-def _wordpiece(spec: dict) -> PackageSection:
+def _wordpiece(spec: dict[str, Any]) -> PackageSection:
     names = ("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab")
     model = fields(spec["model"], "model", names)
     section = _words(spec, model, WORDPIECE)
@@ -91,11 +91,11 @@ def _wordpiece(spec: dict) -> PackageSection:
     return section
 
 
-def _word_level(spec: dict) -> PackageSection:
+def _word_level(spec: dict[str, Any]) -> PackageSection:
     return _words(spec, fields(spec["model"], "model", ("unk_token", "vocab")), WORD_LEVEL)
 
 
-def _words(spec: dict, model: dict, rule: int) -> PackageSection:
+def _words(spec: dict[str, Any], model: dict[str, Any], rule: int) -> PackageSection:
     vocabulary = Vocabulary(
         member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces")
     )
@@ -111,7 +111,7 @@ def _words(spec: dict, model: dict, rule: int) -> PackageSection:
     return section
 
 
-def _unigram(spec: dict) -> PackageSection:
+def _unigram(spec: dict[str, Any]) -> PackageSection:
     model = fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
     ids, scores = vocabulary_of(model)
     if not ids:
@@ -136,7 +136,7 @@ def _unigram(spec: dict) -> PackageSection:
     return section
 
 
-_MODELS: dict[str, Callable[[dict], PackageSection]] = {
+_MODELS: dict[str, Callable[[dict[str, Any]], PackageSection]] = {
     "BPE": _bpe,
     "WordPiece": _wordpiece,
     "WordLevel": _word_level,
@@ -144,7 +144,7 @@ _MODELS: dict[str, Callable[[dict], PackageSection]] = {
 }
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int | None]:
     kind = member(spec["model"], "type", "model")
     if not isinstance(kind, str) or kind not in _MODELS:
         refuse(f"model {shown(kind)}")

@@ -3,17 +3,18 @@ model of characters is one without pairs; that of words looks up what begins wit
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasor.errors import shown
 from phasor.tokenizers.model import Model
 from phasor.tokenizers.section import CONTROL, NORMAL, UNKNOWN, UNUSED, TokenizerError
 from phasor.tokenizers.sentencepiece import proto_bytes, proto_section
 
-
 _BPE, _WORDS, _CHARACTERS = 2, 3, 4  # trainer_spec.model_type
 OF_WORDS = 128  # flag
 
 
-def from_proto(proto: dict) -> bytes:
+def from_proto(proto: dict[str, Any]) -> bytes:
     section = proto_section(MODEL.number, proto)
     kind = proto["model_type"]
     section.flags |= OF_WORDS * (kind == _WORDS)

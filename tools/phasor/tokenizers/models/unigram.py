@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasor.tokenizers.model import Model
@@ -11,7 +13,7 @@ from phasor.tokenizers.sentencepiece import proto_bytes, proto_section
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
-def from_proto(proto: dict) -> bytes:
+def from_proto(proto: dict[str, Any]) -> bytes:
     section = proto_section(MODEL.number, proto, twice=True)
     scores = [score for _, score, kind in proto["pieces"] if kind == NORMAL]
     section.lowest = min(scores, default=_FLOAT_MAX)

@@ -3,7 +3,7 @@ dictionary of fairseq, or those of BlenderbotSmall's vocab.json."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 from phasor.errors import shown
 from phasor.tokenizers import unicode
@@ -30,7 +30,7 @@ _LOWER = {
 }
 
 
-class Words(dict):
+class Words(dict[str, Any]):
     """The model's part of a tokenizer.json that was made here; no file has one."""
 
 
@@ -56,7 +56,7 @@ def from_dictionary(
 def _section(
     tokens: dict[str, int],
     merges: Sequence[tuple[str, str]],
-    added: list[dict],
+    added: list[dict[str, Any]],
     unknown: str,
     lower: bool = False,
 ) -> tuple[bytes, Vocabulary, int]:
@@ -104,7 +104,7 @@ def _section(
     return made, vocabulary, special[unknown]
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int]:
     model = spec["model"]
     if "unknown" in model:
         added = spec["added_tokens"]
@@ -112,7 +112,7 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
     return from_dictionary(model["tokens"], model["merges"], model["special"])
 
 
-def takes(spec: dict) -> bool:
+def takes(spec: dict[str, Any]) -> bool:
     return isinstance(spec["model"], Words)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class BertNormalizer:
     """The package's BertNormalizer as one step a character: removed, replaced, padded with
     spaces."""
 
-    def __init__(self, options: dict | None):
+    def __init__(self, options: dict[str, Any] | None):
         names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
         options = {} if options is None else fields(options, "normalizer", names)
         self.clean, self.pad, strip, self.lower = (options.get(name, False) for name in names)
@@ -78,7 +78,7 @@ class BertNormalizer:
             refuse("a vocabulary with several combining characters that strip_accents reorders")
 
 
-def normalizer_of(spec: dict) -> BertNormalizer:
+def normalizer_of(spec: dict[str, Any]) -> BertNormalizer:
     """The normalizer of a tokenizer.json whose words are BERT's."""
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
     for step in normalizers:
@@ -87,7 +87,7 @@ def normalizer_of(spec: dict) -> BertNormalizer:
     return BertNormalizer(normalizers[0] if normalizers else None)
 
 
-def _marks(decoder: dict | None) -> Callable[[str], int]:
+def _marks(decoder: dict[str, Any] | None) -> Callable[[str], int]:
     """Bits of a piece that say how it decodes: without a space before it, without its first
     bytes."""
     if decoder is None:
@@ -114,7 +114,7 @@ def _marks(decoder: dict | None) -> Callable[[str], int]:
     return marks
 
 
-def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
+def from_json(spec: dict[str, Any]) -> tuple[bytes, Vocabulary, int]:
     model = fields(
         spec["model"],
         "model",

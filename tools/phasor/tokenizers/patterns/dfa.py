@@ -8,7 +8,7 @@ costs nothing. Row 0 has the states in which a match begins, by the class of the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class _Builder:
     def _groups(self, kind: int) -> list[int]:
         """A number for each class, and for the edge: equal where the conditions are the same."""
         masks = {m for m, k in zip(self.masks, self.machine.kinds) if k == kind}
-        found: dict[tuple, int] = {}
+        found: dict[tuple[Any, ...], int] = {}
         return [
             found.setdefault(tuple(m >> c & 1 for m in masks), len(found))
             for c in range(self.count + 1)
@@ -114,7 +114,7 @@ class _Builder:
 
     def build(self) -> np.ndarray:
         start, count = (self.machine.start,), self.count
-        numbers: dict[tuple, int] = {}
+        numbers: dict[tuple[Any, ...], int] = {}
         states: list[tuple[tuple[int, ...], int]] = []
 
         def number(nodes: tuple[int, ...], before: int) -> int:

@@ -73,7 +73,7 @@ class Scanner:
         self.at += len(text)
         return True
 
-    def _match(self, regex: re.Pattern) -> re.Match | None:
+    def _match(self, regex: re.Pattern[str]) -> re.Match[str] | None:
         found = regex.match(self.text, self.at)
         if found:
             self.at = found.end()
@@ -146,8 +146,10 @@ class Scanner:
         else:
             return ord(c)
         code = int(found[1], 16) if found else -1
-        if not 0 <= code <= charsets.LAST or 0xD800 <= code <= 0xDFFF or (
-            not self.fancy and c == "x" and code > 127 and not self.text[self.at - 1] == "}"
+        if (
+            not 0 <= code <= charsets.LAST
+            or 0xD800 <= code <= 0xDFFF
+            or (not self.fancy and c == "x" and code > 127 and not self.text[self.at - 1] == "}")
         ):
             refuse(rf"the escape \{c} of what is no character")
         return code
@@ -172,8 +174,10 @@ class Scanner:
             if operator == "&&":
                 return charsets.both(whole, here)
             less = charsets.both(whole, charsets.negated(here))
-            return less if operator == "--" else charsets.union(
-                (*less, *charsets.both(here, charsets.negated(whole)))
+            return (
+                less
+                if operator == "--"
+                else charsets.union((*less, *charsets.both(here, charsets.negated(whole))))
             )
 
         while True:

@@ -6,6 +6,7 @@ table of states can do is refused by name.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from phasor.tokenizers.patterns import charsets, unicode
 from phasor.tokenizers.patterns.charsets import EVERY, NONE, Runs
@@ -63,7 +64,7 @@ class Parser(Scanner):
         return ways[0] if len(ways) == 1 else Alt(tuple(ways))
 
     def _way(self, flags: Flags):
-        parts: list = []
+        parts: list[Any] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
             if flags.spaced and self._match(re.compile(r"[ \t\n\r\f\v]+|#[^\n]*")):
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phasor.tokenizers.patterns import charsets, unicode
 from phasor.tokenizers.patterns.charsets import EVERY, Runs
@@ -25,11 +25,11 @@ class Letter(NamedTuple):
 
 
 class Cat(NamedTuple):
-    parts: tuple
+    parts: tuple[Any, ...]
 
 
 class Alt(NamedTuple):
-    ways: tuple  # the first that leads to a match is taken
+    ways: tuple[Any, ...]  # the first that leads to a match is taken
 
 
 class Repeat(NamedTuple):

@@ -394,7 +394,8 @@ Pe^O~r#~ZYKGgr*L-oHq+duy^vj0Q;?cZj<=_}^B!adMecm;y(-<tKGF7%Vh{{ka7m68
 @functools.lru_cache
 def _lines() -> dict[str, str]:
     data = zlib.decompress(base64.b85decode("".join(_TABLE.split()))).decode()
-    return dict(line.split(" ", 1) if " " in line else (line, "") for line in data.split("\n"))
+    rows = (line.partition(" ") for line in data.split("\n"))
+    return {name: rest for name, _, rest in rows}
 
 
 @functools.lru_cache

@@ -8,12 +8,13 @@ import functools
 import re
 import struct
 from dataclasses import dataclass, field
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
 from phasor.errors import shown
 from phasor.tokenizers.json_parts import fields, member, prepend_scheme, refuse, steps
+from phasor.tokenizers.patterns.table import Pattern
 from phasor.tokenizers.pipeline.normalizers import pattern_of
 from phasor.tokenizers.pipeline.steps import FILTER_BYTE, FILTER_ENDS, FILTER_TEXT, row
 
@@ -113,7 +114,7 @@ def _filter(chain: Chain, text: str, to: str) -> None:
     chain.filter(FILTER_TEXT, part, len(data))
 
 
-def _replace(chain: Chain, step: dict) -> None:
+def _replace(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ("pattern", "content"))
     given, content = member(step, "pattern", "decoder"), member(step, "content", "decoder")
     pattern, _ = pattern_of(given, "decoder Replace")
@@ -157,7 +158,7 @@ def _of_one_character(chain: Chain, what: str, characters: np.ndarray | None) ->
         refuse(f"decoder Replace of {what} behind another that joins the tokens")
 
 
-def _strip(chain: Chain, step: dict) -> None:
+def _strip(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ("content", "start", "stop"))
     sign, start, stop = (member(step, name, "decoder") for name in ("content", "start", "stop"))
     if len(sign) != 1:
@@ -182,7 +183,7 @@ def _strip(chain: Chain, step: dict) -> None:
     chain.add(change)
 
 
-def _metaspace(chain: Chain, step: dict) -> None:
+def _metaspace(chain: Chain, step: dict[str, Any]) -> None:
     names = ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep")
     fields(step, "decoder", names)
     sign, drops = member(step, "replacement", "decoder"), prepend_scheme(step, "decoder") != "never"
@@ -197,7 +198,7 @@ def _metaspace(chain: Chain, step: dict) -> None:
     chain.add(change, drops)
 
 
-def _wordpiece(chain: Chain, step: dict) -> None:
+def _wordpiece(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ("prefix", "cleanup"))
     prefix, cleans = (member(step, name, "decoder") for name in ("prefix", "cleanup"))
     if chain.merged:  # then all of it is the first token
@@ -216,7 +217,7 @@ def _clean_text(chain: Chain) -> None:
         _filter(chain, before, after)
 
 
-def _suffix(chain: Chain, step: dict) -> None:
+def _suffix(chain: Chain, step: dict[str, Any]) -> None:
     (suffix,) = (member(fields(step, "decoder", ("suffix",)), "suffix", "decoder"),)
     if not suffix:
         refuse("decoder BPEDecoder without a suffix")
@@ -229,7 +230,7 @@ def _suffix(chain: Chain, step: dict) -> None:
     chain.add(change, True)
 
 
-def _ctc(chain: Chain, step: dict) -> None:
+def _ctc(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ("pad_token", "word_delimiter_token", "cleanup"))
     pad, delimiter, cleans = (
         member(step, name, "decoder") for name in ("pad_token", "word_delimiter_token", "cleanup")
@@ -251,7 +252,7 @@ def _ctc(chain: Chain, step: dict) -> None:
     chain.repeats.append(len(chain.changes) - 1)
 
 
-def _byte_fallback(chain: Chain, step: dict) -> None:
+def _byte_fallback(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ())
     if not chain.merged:
         chain.as_bytes = True
@@ -261,7 +262,7 @@ def _byte_fallback(chain: Chain, step: dict) -> None:
         chain.filter(FILTER_BYTE, b"", _BYTE_STATES)
 
 
-def _byte_level(chain: Chain, step: dict) -> None:
+def _byte_level(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ("add_prefix_space", "trim_offsets", "use_regex"))
     letters = chain.merged and not (chain.as_letters or chain.filters or chain.as_bytes)
     if (chain.merged or chain.as_bytes) and not (letters and _all_letters(chain)):
@@ -275,7 +276,7 @@ def _all_letters(chain: Chain) -> bool:
     return all(c in chain.alphabet for text in texts for c in text)
 
 
-def _fuse(chain: Chain, step: dict) -> None:
+def _fuse(chain: Chain, step: dict[str, Any]) -> None:
     fields(step, "decoder", ())
     chain.merged = True
 
@@ -293,15 +294,18 @@ _TYPES = {
 }
 
 
-def _takes_parts(step: dict) -> bool:
+def _takes_parts(step: dict[str, Any]) -> bool:
     """Whether a step right behind ByteFallback, for which a run of bytes is one token, does the
     same to the text that all tokens make: it does nothing, or changes a character."""
     if step["type"] == "Replace":
         pattern = step.get("pattern")
         text = pattern.get("String") if isinstance(pattern, dict) else None
         # or characters of ASCII, of which _replace makes sure
-        return isinstance(text, str) and len(text) == 1 or isinstance(pattern, dict) and (
-            isinstance(pattern.get("Regex"), str)
+        return (
+            isinstance(text, str)
+            and len(text) == 1
+            or isinstance(pattern, dict)
+            and (isinstance(pattern.get("Regex"), str))
         )
     if step["type"] == "Metaspace":
         return prepend_scheme(step, "decoder") == "never"
@@ -309,15 +313,21 @@ def _takes_parts(step: dict) -> bool:
     return nothing or step["type"] in ("Fuse", "ByteFallback")
 
 
-def chain_of(spec: dict, alphabet: dict[str, int], tokens: list[tuple[int, str]]) -> Chain:
+def chain_of(
+    spec: dict[str, Any], alphabet: dict[str, int], tokens: list[tuple[int, str]]
+) -> Chain:
     chain = Chain(joins=spec.get("decoder") is None, alphabet=alphabet)
     chain.tokens = [token for _, token in tokens]
     for step in steps(spec.get("decoder"), "decoder", "decoders"):
         kind = step["type"]
-        if kind == "ByteFallback" and not chain.merged and not any(
-            READS_AS_BYTE.fullmatch(chain.of(token, Place(first, False)).decode())
-            for _, token in tokens
-            for first in (True, False)
+        if (
+            kind == "ByteFallback"
+            and not chain.merged
+            and not any(
+                READS_AS_BYTE.fullmatch(chain.of(token, Place(first, False)).decode())
+                for _, token in tokens
+                for first in (True, False)
+            )
         ):
             fields(step, "decoder", ())
             continue  # no token is a byte

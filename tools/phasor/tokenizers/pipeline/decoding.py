@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phasor.errors import shown
 from phasor.tokenizers.json_parts import META, refuse, steps
@@ -168,7 +168,7 @@ def _skipped(token: bytes, later: bytes) -> tuple[bool, int] | None:
 
 
 def decoding_of(
-    spec: dict, tokens: list[tuple[int, str]], alphabet: dict[str, int], suffix: str
+    spec: dict[str, Any], tokens: list[tuple[int, str]], alphabet: dict[str, int], suffix: str
 ) -> Decoding:
     """tokens: (id, text) of all that a text can have; suffix: of the model's words, else the
     decoder's own is taken."""
@@ -230,8 +230,9 @@ def decoding_of(
     return found
 
 
-def _decoder_suffix(spec: dict) -> str:
+def _decoder_suffix(spec: dict[str, Any]) -> str:
     for step in steps(spec.get("decoder"), "decoder", "decoders"):
         if step["type"] == "BPEDecoder" and isinstance(step.get("suffix"), str):
-            return step["suffix"]
+            result: str = step["suffix"]
+            return result
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from phasor.tokenizers import unicode
 from phasor.tokenizers.charsmap import checked_bounds, split_charsmap
 from phasor.tokenizers.classes import characters, of_ranges
 from phasor.tokenizers.json_parts import fields, member, refuse, steps
-
 from phasor.tokenizers.patterns.scanner import LONGEST, ONIGURUMA
 from phasor.tokenizers.patterns.table import Pattern, compiled_with_least, literal
 from phasor.tokenizers.patterns.tree import PatternError
@@ -53,7 +52,7 @@ def short(text: str, what: str) -> str:
     return text
 
 
-def pattern_of(given: dict, what: str) -> tuple[Pattern, int]:
+def pattern_of(given: dict[str, Any], what: str) -> tuple[Pattern, int]:
     """The pattern of {"String": text} or {"Regex": text}, and the fewest bytes of a match."""
     kind, text = next(iter(given.items()), ("", None))
     if len(given) != 1 or kind not in ("Regex", "String") or not isinstance(text, str):
@@ -67,9 +66,7 @@ def pattern_of(given: dict, what: str) -> tuple[Pattern, int]:
     try:
         return compiled_with_least(text, ONIGURUMA)
     except PatternError as error:
-        raise PatternError(
-            f"{what} with the regular expression {shown(text)}: {error}"
-        ) from error
+        raise PatternError(f"{what} with the regular expression {shown(text)}: {error}") from error
 
 
 def _decomposed(compatible: bool) -> Map:
@@ -85,7 +82,7 @@ def _ranges(runs: list[tuple[int, int]], to: str) -> dict[int, str]:
     return dict.fromkeys(np.flatnonzero(of_ranges(runs)).tolist(), to)
 
 
-def _bert(step: dict) -> list[Step]:
+def _bert(step: dict[str, Any]) -> list[Step]:
     names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
     fields(step, "normalizer", names)
     clean, pad, strip, lower = (step.get(name, False) for name in names)
@@ -100,20 +97,20 @@ def _bert(step: dict) -> list[Step]:
     return out + ([Map(unicode.MAPS["lower"])] if lower else [])
 
 
-def _strip(step: dict) -> list[Step]:
+def _strip(step: dict[str, Any]) -> list[Step]:
     fields(step, "normalizer", ("strip_left", "strip_right"))
     left, right = (member(step, f"strip_{side}", "normalizer") for side in ("left", "right"))
     return [Strip(LEFT * left | RIGHT * right)] if left or right else []
 
 
-def _replace(step: dict) -> list[Step]:
+def _replace(step: dict[str, Any]) -> list[Step]:
     fields(step, "normalizer", ("pattern", "content"))
     content = short(member(step, "content", "normalizer"), "normalizer Replace by a text")
     pattern, least = pattern_of(member(step, "pattern", "normalizer"), "normalizer Replace")
     return [Replace(pattern, least, content)]
 
 
-def _prepend(step: dict) -> list[Step]:
+def _prepend(step: dict[str, Any]) -> list[Step]:
     text = short(
         member(fields(step, "normalizer", ("prepend",)), "prepend", "normalizer"),
         "normalizer Prepend with a text",
@@ -121,7 +118,7 @@ def _prepend(step: dict) -> list[Step]:
     return [Prefix(text)] if text else []
 
 
-def _precompiled(step: dict) -> list[Step]:
+def _precompiled(step: dict[str, Any]) -> list[Step]:
     fields(step, "normalizer", ("precompiled_charsmap",))
     charsmap = member(step, "precompiled_charsmap", "normalizer")
     try:
@@ -131,7 +128,7 @@ def _precompiled(step: dict) -> list[Step]:
     return [Clusters(trie, strings, checked_bounds(trie, strings)[1])]
 
 
-def _of_nothing(step: dict, made: Callable[[], list[Step]]) -> list[Step]:
+def _of_nothing(step: dict[str, Any], made: Callable[[], list[Step]]) -> list[Step]:
     fields(step, "normalizer", ())
     return made()
 
@@ -146,7 +143,7 @@ _FORMS: dict[str, Callable[[], list[Step]]] = {
     "Nmt": lambda: [Map({**_ranges(_NMT_REMOVED, ""), **_ranges(_NMT_SPACES, " ")})],
     "ByteLevel": lambda: [Letters(letters())],
 }
-_TYPES: dict[str, Callable[[dict], list[Step]]] = {
+_TYPES: dict[str, Callable[[dict[str, Any]], list[Step]]] = {
     "BertNormalizer": _bert,
     "Strip": _strip,
     "Replace": _replace,
@@ -155,7 +152,7 @@ _TYPES: dict[str, Callable[[dict], list[Step]]] = {
 }
 
 
-def normalizer_steps(spec: dict) -> list[Step]:
+def normalizer_steps(spec: dict[str, Any]) -> list[Step]:
     out: list[Step] = []
     for step in steps(spec.get("normalizer"), "normalizer", "normalizers"):
         kind = step["type"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -24,14 +24,15 @@ from phasor.tokenizers.pipeline.steps import (
 from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, WHITESPACE_REGEX
 
 
-def _behavior(step: dict, kind: str) -> str:
+def _behavior(step: dict[str, Any], kind: str) -> str:
     behavior = member(step, "behavior", "pre_tokenizer").lower()
     if behavior not in BEHAVIORS:
         refuse(f"pre_tokenizer {kind} with behavior {shown(behavior)}")
-    return behavior
+    result: str = behavior
+    return result
 
 
-def _of(step: dict, *names: str) -> list:
+def _of(step: dict[str, Any], *names: str) -> list[Any]:
     fields(step, "pre_tokenizer", names)
     return [member(step, name, "pre_tokenizer") for name in names]
 
@@ -40,37 +41,37 @@ def _cut_at(name: str, behavior: str) -> Split:
     return Split(one_of(characters(name)), behavior, False)
 
 
-def _split(step: dict) -> list[Step]:
+def _split(step: dict[str, Any]) -> list[Step]:
     fields(step, "pre_tokenizer", ("pattern", "behavior", "invert"))
     pattern, _ = pattern_of(member(step, "pattern", "pre_tokenizer"), "pre_tokenizer Split")
     return [Split(pattern, _behavior(step, "Split"), bool(step.get("invert", False)))]
 
 
-def _punctuation(step: dict) -> list[Step]:
+def _punctuation(step: dict[str, Any]) -> list[Step]:
     fields(step, "pre_tokenizer", ("behavior",))
     return [_cut_at("punctuation", _behavior(step, "Punctuation"))]
 
 
-def _digits(step: dict) -> list[Step]:
+def _digits(step: dict[str, Any]) -> list[Step]:
     (single,) = _of(step, "individual_digits")
     return [_cut_at("numeric", "isolated" if single else "contiguous")]
 
 
-def _delimiter(step: dict) -> list[Step]:
+def _delimiter(step: dict[str, Any]) -> list[Step]:
     (delimiter,) = _of(step, "delimiter")
     if len(delimiter) != 1:
         refuse(f"pre_tokenizer CharDelimiterSplit at {shown(delimiter)}")
     return [Split(literal(delimiter), "removed", False)]
 
 
-def _fixed_length(step: dict) -> list[Step]:
+def _fixed_length(step: dict[str, Any]) -> list[Step]:
     (length,) = _of(step, "length")
     if not 1 <= length <= LONGEST_TEXT:
         refuse(f"pre_tokenizer FixedLength of {length} characters")
     return [Split(one_of(np.ones(0x110000, dtype=bool), length), "isolated", False)]
 
 
-def _metaspace(step: dict) -> list[Step]:
+def _metaspace(step: dict[str, Any]) -> list[Step]:
     names = ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep")
     fields(step, "pre_tokenizer", names)
     sign = member(step, "replacement", "pre_tokenizer")
@@ -85,7 +86,7 @@ def _metaspace(step: dict) -> list[Step]:
     return out
 
 
-def _byte_level(step: dict) -> list[Step]:
+def _byte_level(step: dict[str, Any]) -> list[Step]:
     fields(step, "pre_tokenizer", ("add_prefix_space", "trim_offsets", "use_regex"))
     prefix = member(step, "add_prefix_space", "pre_tokenizer")
     out: list[Step] = [Prefix(" ", UNLESS_THERE)] if prefix else []
@@ -100,7 +101,7 @@ _FIXED: dict[str, Callable[[], list[Step]]] = {
     "BertPreTokenizer": lambda: [_cut_at("space", "removed"), _cut_at("punctuation", "isolated")],
     "UnicodeScripts": lambda: [Split(scripts(), "removed", True)],
 }
-_TYPES: dict[str, Callable[[dict], list[Step]]] = {
+_TYPES: dict[str, Callable[[dict[str, Any]], list[Step]]] = {
     "Split": _split,
     "Punctuation": _punctuation,
     "Digits": _digits,
@@ -111,7 +112,7 @@ _TYPES: dict[str, Callable[[dict], list[Step]]] = {
 }
 
 
-def pre_tokenizer_steps(spec: dict) -> list[Step]:
+def pre_tokenizer_steps(spec: dict[str, Any]) -> list[Step]:
     out: list[Step] = []
     for step in steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers"):
         kind = step["type"]
