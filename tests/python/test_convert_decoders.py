@@ -540,6 +540,23 @@ def test_a_tensor_of_a_model_with_pictures_that_is_not_listed(llava, capsys, nam
             {"model_type": "deepseek_v2", "kv_lora_rank": 512, "n_routed_experts": 64},
             "a mixture of experts",
         ),
+        ({"model_type": "lfm2_moe", "num_experts": 32}, "a mixture of experts"),
+        (
+            {
+                "model_type": "gemma3n",
+                "vision_config": {},
+                "text_config": {"altup_num_inputs": 4, "hidden_size_per_layer_input": 256},
+            },
+            "streams of residuals side by side",
+        ),
+        (
+            {
+                "model_type": "gemma4",
+                "vision_config": {},
+                "text_config": {"hidden_size_per_layer_input": 256},
+            },
+            "an embedding for each layer",
+        ),
         ({"model_type": "kosmos-2", "vision_config": {}}, "pictures"),
         ({"model_type": "paligemma"}, "in both directions"),
         ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),

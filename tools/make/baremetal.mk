@@ -19,7 +19,7 @@ BM_DEFINE_netduinoplus2    = -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=$(BM_AREN
 BM_ARENA_netduinoplus2    := 108
 BM_STACK_netduinoplus2    := 8192
 # All golden models do not fit its flash at once: an image for each of these groups.
-BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9
+BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9 10
 BM_PART_1 := additive albert alibi three-way-f32 three-way-q8
 BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
 BM_PART_3 := chat classes-q8 clipped d2l
@@ -29,6 +29,7 @@ BM_PART_6 := gptj-f32 relative
 BM_PART_7 := rotary t5 three-way-lm
 BM_PART_8 := gptj-bf16 gptj-inputs16 lm post-sin-f32
 BM_PART_9 := disentangled modernbert pre-learned
+BM_PART_10 := lfm2 bitnet
 
 # The host's program, with all that it can do, counts and converts.
 BM_PROGRAM := build/phasor

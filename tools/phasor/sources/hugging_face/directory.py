@@ -347,6 +347,9 @@ def _family(where: Path, values: dict[str, Any], vector: bool = False) -> Family
     where the model gives a vector."""
     kind, names = values.get("model_type"), values.get("architectures")
     found = [family for family in FAMILIES if kind in family.types]
+    text = values.get("text_config")
+    if not found and isinstance(text, dict):  # of a model with pictures or sound: its text first
+        refuse(where, {**text, "model_type": kind})
     if not any(family.judges for family in found):
         refuse(where, values)
     if not found and "_class_name" in values:
