@@ -566,6 +566,9 @@ ORIGINAL = "python/test_ctranslate2.py::test_the_tokenizer_of_the_original"
 # What is no refusal: a note of a conversion, or an error of a caller in Python, whose own tests
 # follow it; by the part of the source's text that is advice.
 ELSEWHERE = {
+    "reach: give a longer one": (
+        "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"
+    ),
     "a .phasor file already": "python/test_messages.py::test_the_advice_for_a_phasor_file_works",
     "(--tokenizer FILE adds one)": (
         "python/test_advice.py::test_a_model_without_a_tokenizer_says_which_flag_adds_one"

@@ -419,6 +419,8 @@ def test_the_same_model_stored_otherwise(tmp_path, capsys, how):
         ("", "[source]\npda = 1\n", "source.pda: no key is called so here; did you mean pad?"),
         ("", "[[encoder.except]]\nwindow = 3\n", "encoder.except: expected either layers or eve"),
         ("", "[[encoder.except]]\nlayers = [9]\n", "encoder.except: number 1 is of none of 1"),
+        ("", '[[encoder.except]]\nlayers = [0]\nnorm_place = "both"\n',
+         "encoder.except.norm_place: both has norms of its own"),
         ("", "[[encoder.except]]\nevery = 1\nwidth = 8\n", "encoder.except.width: no key is ca"),
         ("", "[generation]\nbeams = 4\n", "generation: an encoder generates nothing"),
         ('labels = ["a"]\n', "", "labels: the model gives no classes: names.classifier is their"),

@@ -54,6 +54,7 @@ class Draft:
 
     lines: dict[str, Line] = field(default_factory=dict)
     sides: dict[str, list[Line]] = field(default_factory=dict)
+    exceptions: dict[str, list[list[Line]]] = field(default_factory=dict)  # of some layers
     names: dict[str, Any] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
     ordered: list[tuple[str, ...]] = field(default_factory=list)  # parts that their order told
@@ -74,6 +75,9 @@ class Draft:
             out |= {} if line.value is None else line.entries(line.value)
         for side, lines in self.sides.items():
             out[side] = {one.key: 0 if one.value is None else one.value for one in lines}
+        for stack, tables in self.exceptions.items():
+            own = [{line.key: line.value for line in table} for table in tables]
+            out.setdefault(stack, {})["except"] = own
         out["names"] = dict(self.names)
         if self.rename:
             out["rename"] = dict(self.rename)
@@ -326,10 +330,15 @@ class _Drafting:
         first = first and not annotated
         activation = "silu" if gated else "gelu" if first and not self.torch else "relu"
         why = "no tensor says it; " + (
-            "a gate's is most often" if gated else
-            "PyTorch's default" if self.torch else
-            "the Annotated Transformer's" if annotated else
-            "usual where norms come first" if first else "usual where norms come last"
+            "a gate's is most often"
+            if gated
+            else "PyTorch's default"
+            if self.torch
+            else "the Annotated Transformer's"
+            if annotated
+            else "usual where norms come first"
+            if first
+            else "usual where norms come last"
         )
         out.say("activation", activation, why, _ACTIVATIONS)
         why = "as the paper; no tensor says it"
@@ -352,8 +361,11 @@ class _Drafting:
             if wave and wave.rates != "paper":
                 out.say("position_rates", wave.rates)
         else:
-            biased = any(bias_name(of_layer(n, 0)) in self.checkpoint
-                         for p, n in out.names.items() if p.endswith((".q", ".qkv")))
+            biased = any(
+                bias_name(of_layer(n, 0)) in self.checkpoint
+                for p, n in out.names.items()
+                if p.endswith((".q", ".qkv"))
+            )
             turns = out.lines["norm_place"].value == "before" and not biased
             kind = "rotary" if turns else "sinusoidal"
             why = "no table; q, k without biases and norms first" if turns else "no table of them"
@@ -375,8 +387,11 @@ class _Drafting:
             out.names["output"] = ends.outputs[-1].name
         else:
             both = ("target-embedding", "source-embedding")
-            own = [self.checkpoint.shape(out.names[f"{side}.embedding"]) for side in SIDES
-                   if f"{side}.embedding" in out.names]
+            own = [
+                self.checkpoint.shape(out.names[f"{side}.embedding"])
+                for side in SIDES
+                if f"{side}.embedding" in out.names
+            ]
             why = "there is no output matrix; it is one of the embeddings"
             if len(own) == 2 and own[0] == own[1]:
                 out.say("output", both[0], why, both)

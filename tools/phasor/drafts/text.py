@@ -11,9 +11,7 @@ _GUESS = "guess: "
 _COLUMN = 34  # where comments begin
 
 
-def text_of(
-    draft: Draft, name: str, more: tuple[str, ...] = (), head: tuple[str, ...] = ()
-) -> str:
+def text_of(draft: Draft, name: str, more: tuple[str, ...] = (), head: tuple[str, ...] = ()) -> str:
     """name: of the checkpoint; more: lines about how it was drafted; head: in place of those about
     --explain."""
     head = head or (
@@ -25,6 +23,9 @@ def text_of(
     out = [*head, *(one for line in draft.lines.values() for one in _lines(line))]
     for table, lines in draft.sides.items():
         out += ["", f"[{table}]", *(one for line in lines for one in _lines(line))]
+    for stack, tables in draft.exceptions.items():
+        for one in tables:
+            out += ["", f"[[{stack}.except]]", *(text for line in one for text in _lines(line))]
     guessed = {part for parts in draft.ordered for part in parts}
     out += ["", "[names]"]
     for part, tensor in draft.names.items():

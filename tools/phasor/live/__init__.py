@@ -62,9 +62,7 @@ def export(
         if family is not None:
             return library.exported(family, Path(output), what)
         if not isinstance(module, torch.nn.Module):
-            raise PhasorError(
-                f"module: a {module.__class__.__name__}, expected a torch.nn.Module"
-            )
+            raise PhasorError(f"module: a {module.__class__.__name__}, expected a torch.nn.Module")
         from phasor.live.exporting import exported
 
         return exported(module, Path(output), what)

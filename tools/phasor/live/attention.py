@@ -54,6 +54,7 @@ class Attention:
     length: tuple[int, int] = (0, 0)
     own: list["Attention"] = field(default_factory=list)  # of each head, a module each
     cap: float = 0.0  # the scores become cap·tanh(score/cap)
+    added: tuple[Node, ...] = ()  # to the scores: what `bias` is the sum of
 
 
 class Finder:
@@ -92,7 +93,9 @@ class Finder:
             seen = seen.tril()
         elif mask is not None:
             seen, bias = self._seen(mask.value, node)
-        return self._made(q, k, v, node, factor, (seen, bias))
+        made = self._made(q, k, v, node, factor, (seen, bias))
+        made.added = (mask,) if isinstance(mask, Node) else ()
+        return made
 
     def _written(self, node: Node) -> Attention | None:
         after = self._reader(node)
@@ -113,7 +116,7 @@ class Finder:
         if bias is not None:
             bias = bias.reshape(-1, *bias.shape[-2:])
         made = self._made(q, k, v, out, factor, (seen, bias))
-        made.cap = cap
+        made.cap, made.added = cap, tuple(one for one, _ in biases)
         return made
 
     def _reader(self, node: Node) -> tuple[Node, int] | None:

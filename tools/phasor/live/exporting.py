@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -31,7 +32,7 @@ from phasor.live.proof import (
     parted,
 )
 from phasor.live.stream import BY_HAND, Read, Reader
-from phasor.live.trace import Node, traced
+from phasor.live.trace import Node, Traced, traced
 from phasor.program import find_phasor
 from phasor.sources.tokenizer_files import check_count, tokenizer_sections
 
@@ -56,8 +57,16 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
     batches = Proof(own, what, layout, asked.said.pad).batches(_SEED)
     names = ["ids" if size else "vectors" for size in layout.sizes]
     names = [names[0], *["target"] * (len(names) - 1)]
-    worst = _check(inner, draft, [arrays_of(one, names) for one in batches], output, read=read,
-                   data=data, names=names, layout=layout)
+    worst = _check(
+        inner,
+        draft,
+        [arrays_of(one, names) for one in batches],
+        output,
+        read=read,
+        data=data,
+        names=names,
+        layout=layout,
+    )
     if not asked.quiet:
         print(text, end="")
     model = model_of(inner, draft, output)
@@ -129,7 +138,18 @@ def _read(own: Twin, what: Given, asked: Asked) -> tuple[Read, bool, list[Tensor
     if length == data[0].shape[0] != data[0].shape[1]:
         first = True
         reader = Reader(pieces, data[0].shape[1])
-    return reader.read(nodes[0]), first, data
+    read = reader.read(nodes[0])
+
+    @lru_cache(maxsize=2)
+    def longer(length: int) -> Traced | None:
+        whole = run.stretched(length, int(not first))
+        try:
+            return traced(own.module, whole.args, whole.kwargs, [t for _, t in whole.data])
+        except Exception:  # a length that the module does not take
+            return None
+
+    read.longer = longer
+    return read, first, data
 
 
 def _layout(read: Read, first: bool, count: int) -> Layout:
@@ -155,8 +175,15 @@ def _outputs(value: Any) -> list[Node]:
 
 
 def _check(
-    inner: Checkpoint, draft: Draft, arrays: Sequence[dict[str, np.ndarray]], path: Path, *,
-    read: Read, data: list[Tensor], names: list[str], layout: Layout,
+    inner: Checkpoint,
+    draft: Draft,
+    arrays: Sequence[dict[str, np.ndarray]],
+    path: Path,
+    *,
+    read: Read,
+    data: list[Tensor],
+    names: list[str],
+    layout: Layout,
 ) -> float:
     """The largest gap; PhasorError names the first sub-layer at which module and reference part."""
     model = model_of(inner, draft, path)

@@ -50,6 +50,25 @@ class Given:
         kwargs = {key: other(key, one) for key, one in kwargs.items()}
         return Given(tuple(args), kwargs, data)
 
+    def stretched(self, length: int, axis: int) -> Given:
+        """The same with data of this length, repeated on this axis; every axis of a tensor that is
+        as long as the data becomes longer with it."""
+        sizes = {t.shape[axis] for _, t in self.data}
+        keys = {key: axis for key, _ in self.data}
+
+        def longer(key: int | str, one: Any) -> Any:
+            if not isinstance(one, Tensor):
+                return one
+            for at in [keys[key]] if key in keys else range(one.dim()):
+                if one.shape[at] in sizes:
+                    one = one.index_select(at, torch.arange(length) % one.shape[at])
+            return one
+
+        args = tuple(longer(key, one) for key, one in enumerate(self.args))
+        kwargs = {key: longer(key, one) for key, one in self.kwargs.items()}
+        made = [(key, args[key] if isinstance(key, int) else kwargs[key]) for key, _ in self.data]
+        return Given(args, kwargs, made)
+
 
 class _Rows:
     """How many sequences the example has, and the data in its place. Where a length is that many

@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from phasor.drafts.draft import Line
 from phasor.errors import PhasorError
 from phasor.families.names import bias_name
 from phasor.live.attention import Attention, Third
+from phasor.live.distances import buckets_of
 from phasor.live.names import Names, template
 from phasor.live.stream import BY_HAND, Stack, SubLayer
 from phasor.live.trace import Ref
+from phasor.sources.state_dict import keys as K
+from phasor.sources.state_dict.description import ONE_FOR_ALL
 
 _SAME = 1e-6
+_SIZES = {"hidden", "head_width"}  # said where layers differ; else tensors say them
 _LINE = 2e-5  # between what is added to the scores and a line of the distance
 
 
@@ -22,25 +27,26 @@ def same(a: float, b: float) -> bool:
     return abs(a - b) <= _SAME * max(abs(b), 1e-30)
 
 
+def _value(keys: dict[str, tuple[Any, str]], key: str) -> Any:
+    """Of a layer, where nothing says it the default; what hangs on another key as it is then."""
+    if key in keys:
+        return keys[key][0]
+    if key.removeprefix("cross_") == "kv_heads" and key.removesuffix("kv_heads") + "heads" in keys:
+        return keys[key.removesuffix("kv_heads") + "heads"][0]
+    return K.STACK[key].default
+
+
 class Layers(Names):
     def _layers(self, name: str, stack: Stack) -> None:
         made = [self._layer(name, layer) for layer in stack.layers]
         keys, all_parts = [one[0] for one in made], [one[1] for one in made]
-        for i, own in enumerate(keys[1:], 1):
-            for key in {**keys[0], **own}:
-                first, here = keys[0].get(key, (None,))[0], own.get(key, (None,))[0]
-                if first != here:
-                    raise PhasorError(
-                        f"{name}: {key} is {first} in layer 0 and {here} in layer {i}: layers that"
-                        f" differ are not read from calls: {BY_HAND}"
-                    )
-        self.tables[name] |= keys[0]
+        self._differences(name, keys)
         names: dict[str, Any] = {}
+        for part in dict.fromkeys(part for one in all_parts for part in one):
+            if any(part not in one for one in all_parts):
+                raise PhasorError(f"{name}: not every layer has {part}: {BY_HAND}")
         for part in all_parts[0]:
             texts = [one.get(part) for one in all_parts]
-            if any(text is None for text in texts) or any(len(one) != len(made[0][1]) for one in
-                                                          all_parts):
-                raise PhasorError(f"{name}: not every layer has {part}: {BY_HAND}")
             names[part] = self._one_for_all(f"{name}.{part}", texts)
         if stack.final is not None:
             self._norm("final_norm", stack.final, names)
@@ -58,6 +64,43 @@ class Layers(Names):
         self._say(name, "final_norm", value, where)
         if final is not None and final.eps != keys[0]["norm_eps"][0]:
             self._say(name, "final_norm_eps", final.eps, where)
+
+    def _differences(self, stack: str, keys: list[dict[str, tuple[Any, str]]]) -> None:
+        """What all layers have, as the first does, and the keys of those that differ from it."""
+        varied = {
+            key
+            for own in keys
+            for key in {**keys[0], **own}
+            if _value(own, key) != _value(keys[0], key)
+        }
+        for key in _SIZES - varied:
+            for own in keys:
+                own.pop(key, None)
+        self.tables[stack] |= keys[0]
+        alike: dict[str, tuple[list[int], list[Line]]] = {}
+        for i, own in enumerate(keys[1:], 1):
+            lines = []
+            for key in sorted(varied):
+                first, here = _value(keys[0], key), _value(own, key)
+                if first == here:
+                    continue
+                both = key == "norm_place" and "both" in (first, here)
+                if key in ONE_FOR_ALL or both or here is None:
+                    raise PhasorError(
+                        f"{stack}: {key} is {first} in layer 0 and {here} in layer {i}: a file has"
+                        f" one for all layers: {BY_HAND}"
+                    )
+                why = own.get(key, (None, "as no call of these layers says another"))[1]
+                lines.append(Line(key, here, why, (), True))
+            if lines:
+                said = repr([line[:2] for line in lines])
+                alike.setdefault(said, ([], lines))[0].append(i)
+        tables = [
+            [Line("layers", at, "differ from the first", (), True), *lines]
+            for at, lines in alike.values()
+        ]
+        if tables:
+            self.draft.exceptions[stack] = tables
 
     def _layer(self, stack: str, subs: list[SubLayer]) -> tuple[dict[str, Any], dict[str, Any]]:
         """(keys with their evidence, parts) of a layer."""
@@ -124,6 +167,8 @@ class Layers(Names):
         active = sub.active
         assert active is not None
         keys["activation"] = active.name, active.tried
+        hidden = sub.out.weight.shape[0 if sub.out.turned else 1]
+        keys["hidden"] = hidden, f"the feed-forward has {hidden} values: {sub.node.where}"
         if active.half:
             said = self._whole(active.inner.weight, "ffn_in", active.inner.turned)
             table = said if isinstance(said, dict) else {"tensor": said}
@@ -149,6 +194,8 @@ class Layers(Names):
         width = len(found.q.rows[0])
         why = f"{found.heads} heads of {width} values: {found.where}"
         keys[f"{cross}heads"] = found.heads, why
+        if not cross:
+            keys["head_width"] = width, why
         if found.kv_heads != found.heads:
             keys[f"{cross}kv_heads"] = found.kv_heads, found.where
         scale: Any = 1 / found.factor if found.factor else 0.0
@@ -159,6 +206,7 @@ class Layers(Names):
             scale = "sqrt_heads"
         keys[f"{cross}score_scale"] = scale, why
         self._mask(stack, sub, found, keys)
+        self._added(sub, found, keys, parts)
         self._turns(sub, found, keys)
         self._thirds(cross, found, keys, parts)
         self._own_norms(cross, found, keys, parts)
@@ -189,9 +237,7 @@ class Layers(Names):
         self._norm("q_norm", q, parts)
         self._norm("k_norm", k, parts)
 
-    def _mask(
-        self, stack: str, sub: SubLayer, found: Attention, keys: dict[str, Any]
-    ) -> None:
+    def _mask(self, stack: str, sub: SubLayer, found: Attention, keys: dict[str, Any]) -> None:
         causal, _, window = found.mask.partition("window ")
         if sub.what == "cross":
             if found.mask:
@@ -208,8 +254,6 @@ class Layers(Names):
         q, k = found.q, found.k
         if q.angles != k.angles and not np.allclose(q.angles, k.angles, atol=1e-5):
             raise PhasorError(f"{found.where}: q and k turn by different angles: {BY_HAND}")
-        if found.bias is not None:
-            self._slopes(found, keys)
         if not q.angles:
             return
         if sub.what == "cross":
@@ -231,6 +275,32 @@ class Layers(Names):
             keys["rotary_base"] = base, f"the second pair turns by {angles[1]:.6g} at position 1"
         if width != len(q.rows[0]):
             keys["rotary_width"] = width, f"{width} of {len(q.rows[0])} values turn"
+
+    def _added(
+        self, sub: SubLayer, found: Attention, keys: dict[str, Any], parts: dict[str, Any]
+    ) -> None:
+        """What is added to the scores: rows of T5's buckets, or lines of the distance."""
+        if found.bias is None:
+            return
+        if sub.what == "cross":
+            raise PhasorError(f"{found.where}: cross-attention with positions: {BY_HAND}")
+        if found.q.angles:
+            raise PhasorError(
+                f"{found.where}: q and k turn with positions, and distances are added to the"
+                f" scores: {BY_HAND}"
+            )
+        made = buckets_of(found, self.read)
+        if made is None:
+            self._slopes(found, keys)
+            return
+        keys["attention_position"] = "t5", made.why
+        keys["max_distance"] = made.most, "where the last bucket begins, by the rows looked up"
+        both = "have" if made.two_sided else "have no"
+        keys["two_sided"] = made.two_sided, f"later keys {both} buckets of their own"
+        name = self._name(made.table)
+        parts["position_bias"] = (
+            name if made.factor == 1 else {"tensor": name, "factor": made.factor}
+        )
 
     def _slopes(self, found: Attention, keys: dict[str, Any]) -> None:
         assert found.bias is not None
@@ -307,7 +377,11 @@ class Layers(Names):
             parts[f"{part}_bias"] = whole
 
     def _fused(
-        self, cross: str, found: Attention, rows: dict[str, list[int]], keys: dict[str, Any],
+        self,
+        cross: str,
+        found: Attention,
+        rows: dict[str, list[int]],
+        keys: dict[str, Any],
         parts: dict[str, Any],
     ) -> None:
         linear, width = found.q.linear, len(found.q.rows[0])
@@ -325,9 +399,10 @@ class Layers(Names):
         at = 0
         for letter in order:
             size = sizes[letter] // groups
-            if sum(sizes.values()) != count or table[:, at : at + size].ravel().tolist() != rows[
-                letter
-            ]:
+            if (
+                sum(sizes.values()) != count
+                or table[:, at : at + size].ravel().tolist() != rows[letter]
+            ):
                 raise PhasorError(
                     f"{found.where}: the heads of {letter} are rows of {name} in an order without a"
                     f" key: {BY_HAND}"

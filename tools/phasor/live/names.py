@@ -105,7 +105,10 @@ class Names:
 
     def _one_for_all(self, part: str, texts: list[Any]) -> Any:
         """A name with {layer} for those of all layers; one without a pattern is renamed."""
-        if isinstance(texts[0], dict):
+        if any(isinstance(one, dict) for one in texts):
+            said = [{**one, "tensor": ""} if isinstance(one, dict) else None for one in texts]
+            if any(one != said[0] for one in said):
+                raise PhasorError(f"{part}: layers have it stored in different ways: {BY_HAND}")
             inner = [one["tensor"] for one in texts]
             return {**texts[0], "tensor": self._one_for_all(part, inner)}
         made = template(texts, "layer")

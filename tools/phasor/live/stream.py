@@ -4,14 +4,14 @@ norms, what is put in, and what comes out."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from torch import Tensor
 
 from phasor.errors import PhasorError
 from phasor.live.attention import Attention, Finder
 from phasor.live.pieces import ADD, Active, Linear, Norm, Pieces
-from phasor.live.trace import Node
+from phasor.live.trace import Node, Traced
 
 BY_HAND = "describe the module by hand (docs/guide/own-model.md)"
 _MOST = 4096  # sub-layers
@@ -79,6 +79,8 @@ class Read:
     output: Output
     stacks: dict[str, Stack] = field(default_factory=dict)  # encoder, decoder
     last_only: bool = False  # a decoder that gives the last position's logits alone
+    # The calls for an example of this length; None where the module takes none.
+    longer: Callable[[int], Traced | None] = lambda length: None
 
 
 class Reader:
@@ -116,7 +118,14 @@ class Reader:
             if p.linear(inside) is not None:
                 at, scale, cap = inside, scale * more, scale
         linear, pooling, head, norm = p.linear(at), "", None, None
-        at = p.bare(linear.x) if linear else at
+        if linear is not None:
+            at, more = p.factored(p.bare(linear.x))
+            if more != 1 and linear.bias is not None:
+                raise PhasorError(
+                    f"{at.where}: what the output's matrix reads is multiplied by {more:g}, and it"
+                    f" has a bias: {BY_HAND}"
+                )
+            scale *= more
         at, pooling = self._pooled(at)
         if linear is not None and not pooling:
             outer = p.norm(at)
@@ -220,6 +229,7 @@ class Reader:
                     out=node,
                     where=first.where,
                     length=first.length,
+                    added=first.added,
                     own=heads,
                 )
         return None

@@ -267,8 +267,12 @@ def _place() -> str:
     return first
 
 
-def traced(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
-           inputs: list[torch.Tensor]) -> Traced:
+def traced(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    inputs: list[torch.Tensor],
+) -> Traced:
     """The calls of a module for one input. inputs: the tensors of it that are data, and no mask."""
     tracer = _Tracer()
     begins = [tracer.add("input", (), {}, one, depends=True) for one in inputs]

@@ -47,11 +47,11 @@ STACKS = CHOICES["stack"]
 # What a description must say, or its preset.
 _NEEDED = ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm")
 # Keys of a stack that are one for all of its blocks.
-_OF_STACK = frozenset(
+ONE_FOR_ALL = frozenset(
     """
     final_norm final_norm_eps embedding_norm embedding_norm_eps embedding_norm_place position
     position_base position_rates position_offset max_positions embedding_scale projection_place
-    layers sets width norm_place norm qkv_order qkv_by_head transposed rotary_context
+    layers sets width norm qkv_order qkv_by_head transposed rotary_context
 """.split()
 )
 # Where an exception is: at these layers, or at every N-th from the first on.
@@ -272,7 +272,7 @@ def _exceptions(name: str, tables: Any) -> list[dict[str, Any]]:
         raise PhasorError(f"{name}.except: expected [[{name}.except]], a table for some layers")
     if len(tables) > _MOST_EXCEPTIONS:
         raise PhasorError(f"{name}.except: {len(tables)}, expected at most {_MOST_EXCEPTIONS}")
-    known = {key: row for key, row in K.STACK.items() if key not in _OF_STACK}
+    known = {key: row for key, row in K.STACK.items() if key not in ONE_FOR_ALL}
     out = []
     for table in tables:
         one = _keys(f"{name}.except.", table, {**known, **_WHERE})
@@ -378,6 +378,11 @@ def _read_stacks(
         out.exceptions[name] = _exceptions(name, tables[name].pop("except", []))
         own = _keys(f"{name}.", tables[name], K.STACK)
         out.stacks[name] = _stack(name, shared, own, out.preset, also)
+        places = {one.get("norm_place", "") for one in out.exceptions[name]} - {""}
+        if places and "both" in {*places, out.stacks[name]["norm_place"]}:
+            raise PhasorError(
+                f"{name}.except.norm_place: both has norms of its own, in all layers or in none"
+            )
         given = _keys(f"{side}.", tables[side], K.SIDE)
         for key, value in given.items():
             if type(value) is int and value < 0:
