@@ -15,6 +15,7 @@ import torch_zip
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
+from places import ROOT
 
 WIDTH, ROWS = 32, 50
 TOML = """
@@ -459,3 +460,34 @@ def test_layers_that_are_exceptions(tmp_path, capsys):
     descriptor = PhasorFile(tmp_path / "m.phasor").descriptor
     assert descriptor["encoder"]["layers"] == [0, 0, 0, 0, 1, 1, 1, 1]
     assert [kind["window"] for kind in descriptor["kinds"]] == [0, 3]
+
+
+@pytest.mark.parametrize("what", ["classes", "hidden", "pooled"])
+def test_a_decoder_gives_logits(tmp_path, capsys, what):
+    text = (ROOT / "tests/golden/pytorch/bias-free.toml").read_text(encoding="utf-8")
+    toml = tmp_path / "m.toml"
+    toml.write_text(text.replace('output = "own"', f'output = "{what}"'))
+    given = [ROOT / "tests/golden/pytorch/bias-free.pt", "--describe", toml]
+    assert convert.main([*map(str, given), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
+    assert "output: a decoder gives logits" in capsys.readouterr().err
+
+
+def test_a_part_without_a_name_is_said(tmp_path, capsys):
+    """q and k have names, v has none."""
+    given = tensors()
+    whole = given.pop("encoder.layers.0.self_attn.in_proj_weight")
+    given.pop("encoder.layers.0.self_attn.in_proj_bias")
+    given |= {f"{letter}.weight": whole[:WIDTH] for letter in "qkv"}
+    names = {
+        "source.embedding": "src_embedding.weight", "encoder.q": "q.weight",
+        "encoder.k": "k.weight",
+        "encoder.attention_out": f"{LAYER}self_attn.out_proj.weight",
+        "encoder.attention_norm": f"{LAYER}norm1.weight",
+        "encoder.ffn_norm": f"{LAYER}norm2.weight",
+        "encoder.ffn_in": f"{LAYER}linear1.weight", "encoder.ffn_out": f"{LAYER}linear2.weight",
+    }  # fmt: skip
+    toml = TOML.replace("torch-transformer", "none") + 'score_scale = "sqrt_head_width"\n[names]\n'
+    toml += "".join(f'{part} = "{name}"\n' for part, name in names.items())
+    assert run(tmp_path, given, toml) == 1
+    assert "names.encoder.v: missing, the preset 'none' has no" in capsys.readouterr().err
+    assert run(tmp_path, given, toml + 'encoder.v = "v.weight"\n') == 0, capsys.readouterr().err

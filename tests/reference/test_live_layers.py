@@ -9,10 +9,10 @@ import tomllib
 import pytest
 import torch
 import torch.nn.functional as F
-from live_layers import Distances, Fixed, Layered, Line, Mixed, Pair
 from test_live_export import proved
 
 import phasor
+from live_layers import Distances, Fixed, Layered, Line, Mixed, Pair
 from phasor import vectors as V
 from phasor.format import descriptor as D
 from phasor.format.file import VECTORS, PhasorFile
@@ -99,7 +99,9 @@ def test_the_farthest_distance_is_beyond_the_example(tmp_path):
 
 
 REFUSED = {
-    "another formula": (lambda: Line(), IDS, CLASSES, "has 9 rows for distances, by another formula"),
+    "another formula": (
+        lambda: Line(), IDS, CLASSES, "has 9 rows for distances, by another formula",
+    ),
     "no long text": (
         lambda: Fixed(True), IDS, CLASSES,
         r"example=: has 9 positions, too few to see how far the 32 distances",

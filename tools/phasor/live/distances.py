@@ -1,4 +1,4 @@
-"""What a table of distances adds to the scores: T5's buckets, found by the ids that are looked up."""
+"""Tables of distances that are added to the scores: T5's, by the ids that are looked up."""
 
 from __future__ import annotations
 

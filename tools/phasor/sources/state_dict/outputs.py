@@ -22,6 +22,11 @@ class Outputs(Vectors):
         if what == "classes":
             self.as_classifier()
         out = fields_of("output", K.MODEL, model)
+        if not encoder and ("classifier" in self.names or what in ("hidden", "pooled", "classes")):
+            raise PhasorError(
+                f"{self.description.path}: output: a decoder gives logits, expected own,"
+                " target-embedding or source-embedding, and no names.classifier"
+            )
         if model["labels"] and "classifier" not in self.names:
             raise PhasorError(
                 f"{self.description.path}: labels: the model gives no classes: names.classifier is"

@@ -112,7 +112,8 @@ class Tensors:
         return of_layer(self.names[part], layer).replace("{head}", "0")
 
     def said(self, part: str) -> Named:
-        """What the description says of a part, or the preset's name."""
+        """What the description says of a part, or the preset's name. PhasorError without either."""
+        self.name(part)
         for names in (self.description.names, self.description.implied):
             if part in names and names[part].tensors[0] == self.names[part]:
                 return names[part]
