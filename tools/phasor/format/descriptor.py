@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple
 
 from phasor.errors import PhasorError
+from phasor.format.convolution import convolution_rules
 from phasor.format.fields import *
 
 MAX_VALUE = 4 * 65536  # bytes of an array or a text
@@ -19,8 +20,6 @@ RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
 MOST_BESIDE = 64  # values of an embedding's row beside those of a vector that the model reads
-MOST_TAPS = 64  # of a short convolution
-UNSCORED = "mixer: a short convolution has no positions, scores, or norms of q and k"
 STEEPEST = 4  # length penalty of beams, either way
 
 # Biases of all matrices of attention, of those that read its input, and of the feed-forward.
@@ -215,9 +214,6 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
     position, width, before = kind["position"], kind["rotary_width"], kind["norm_place"] == BEFORE
     rotary = position in (ROTARY_INTERLEAVED, ROTARY_HALVES)
     table = position in (*RELATIVE_KEYS, T5_BIAS)
-    short, biased, taps = kind["mixer"] == CONVOLUTION, kind["convolution_bias"], kind["window"]
-    scored = position or kind["score"] or kind["qk_norm"] or kind["cap"]
-    several = kind["kv_heads"] != kind["heads"]
     _refuse(
         f"kind{i}.",
         (
@@ -259,10 +255,7 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
             kind["parallel"] == SHARED_INPUT and kind["input_scales"],
             "input_scales: the sub-layers of this parallel block read one input",
         ),
-        (short and not 1 <= taps <= MOST_TAPS, f"window: {taps} taps, expected 1 to {MOST_TAPS}"),
-        (short and scored, UNSCORED),
-        (short and several, "kv_heads: a short convolution has as many as heads"),
-        (biased and not short, "convolution_bias: nothing is a short convolution here"),
+        *convolution_rules(kind),
         (
             not kind["attention_norm"] and not before,
             "attention_norm: 0, which goes with norm_place before only",

@@ -274,10 +274,11 @@ class Attention(Weights):
         assert taps is not None  # a layer with a convolution has them
         bias = self.tensor(R.DECODER, weights, R.TAPS_BIAS)
         rows = np.concatenate([np.zeros((len(taps) - 1, k.shape[1]), k.dtype), k * v])
-        y = np.zeros_like(k)
+        y: Array = np.zeros_like(k)
         for i, tap in enumerate(taps):
             y = y + tap * rows[i : i + len(k)]
-        return q * y if bias is None else q * (y + bias)
+        out: Array = q * (y if bias is None else y + bias)
+        return out
 
     def _attended(
         self,

@@ -6,6 +6,7 @@ from phasor.families.decoder import Decoder
 from phasor.families.hf_config import FULL
 from phasor.families.llama_like import llama_like, llama_names
 from phasor.format import descriptor as D
+from phasor.format.convolution import MOST_TAPS
 from phasor.values import settings, words
 
 _CONVOLUTION = "conv"
@@ -56,7 +57,7 @@ def _lfm2(d: Decoder) -> None:
     heads = next(n for n in range(1, width + 1) if width % n == 0 and width // n <= 4096)
     convolution = {
         "mixer": D.CONVOLUTION,
-        "window": d.config.whole("conv_L_cache", 1, D.MOST_TAPS),
+        "window": d.config.whole("conv_L_cache", 1, MOST_TAPS),
         "heads": heads,
         "kv_heads": heads,
         "head_width": width // heads,
