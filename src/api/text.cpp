@@ -34,14 +34,16 @@ struct IdWriter {
   size_t capacity;
   const SideDescriptor* side = nullptr;
   const Tokenizer* t = nullptr;
+  TokenizerMemory memory{};
   size_t n = 0;
   uint32_t* offsets = nullptr;  // (2 · capacity)
 
   phasor_status open(uint32_t which, phasor_error* error) {
     side = side_of(*s.model.pointer, which);
     t = tokenizer_of(*s.model.pointer, which);
-    if (t != nullptr) return PHASOR_OK;
-    return bad_input(error, "the model has no tokenizer for this side: give ids");
+    if (t == nullptr) return bad_input(error, "the model has no tokenizer for this side: give ids");
+    memory = s.words_of(half_of_side(which));
+    return PHASOR_OK;
   }
   void mark(size_t first, uint32_t segment) {
     for (size_t i = first; segments != nullptr && i < n && i < capacity; ++i) segments[i] = segment;
@@ -66,7 +68,7 @@ struct IdWriter {
     const EncodeResult r = tokenizer_encode(
         *t, capacity == 0 ? nullptr : ids + written, capacity - written, text, bytes,
         s.text().at(0, scratch), static_cast<size_t>(scratch),
-        offsets == nullptr ? nullptr : offsets + 2 * written);
+        offsets == nullptr ? nullptr : offsets + 2 * written, memory);
     if (r.status == EncodeStatus::no_offsets)
       return bad_input(error, "the text has no offsets: the tokenizer leaves out a character of a "
                               "word, or adds bytes to one");

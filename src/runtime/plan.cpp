@@ -204,6 +204,7 @@ const char* part_name(uint32_t part) noexcept {
                                                 "logits",
                                                 "best tokens",
                                                 "text scratch",
+                                                "words of texts",
                                                 "sampling",
                                                 "beams",
                                                 "jobs",
@@ -274,6 +275,17 @@ uint64_t text_bytes(const Model& m, uint64_t text, bool offsets) {
   return whole(most);  // a text may use what is left of the last line
 }
 
+// What a tokenizer remembers, of one side at a time.
+uint64_t word_bytes(const Model& m, uint64_t text) {
+  uint64_t most = 0;
+  for (Half half : kHalves)
+    if (const Tokenizer* t = m.tokenizer(half)) {
+      const uint64_t bytes = tokenizer_memory_bytes(*t, text);
+      if (bytes > most) most = bytes;
+    }
+  return most;
+}
+
 // The bytes of each part.
 void measure_parts(Plan* plan, const Model& m) {
   const Plan& p = *plan;
@@ -321,6 +333,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
                                                smaller(p.logit_ld, kBestLogits), kFloat));
   bytes[kPartText] = text_bytes(m, p.text_bytes, (p.outputs & PHASOR_WANT_OFFSETS) != 0);
+  bytes[kPartWords] = word_bytes(m, p.text_bytes);
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
   if (p.sequences > 1 && d.has(kDecoder)) bytes[kPartJobs] = times(p.sequences, kJobBytes);

@@ -50,6 +50,7 @@ enum Part : uint32_t {
   // kBestLogits) logits
   kPartBest,
   kPartText,      // scratch of the tokenizers, or the text of one token
+  kPartWords,     // what a tokenizer remembers of texts (text/recent.h)
   kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
   kPartBeams,     // what beam searches keep beside their sequences (decode/beam_state.h)
   kPartJobs,      // (sequences) items of a step, (sequences) states of texts (decode/jobs.h)

@@ -85,7 +85,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   for (uint32_t i = 0; i < plan.slots; ++i)
     s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
   for (uint32_t i = 0; i < plan.sequences; ++i) s->sources()[i] = {0, 0};
-  constexpr Part kTables[] = {kPartPageTables, kPartRingTables};
+  constexpr Part kTables[] = {kPartPageTables, kPartRingTables, kPartWords};
   for (const Part p : kTables)
     memset(s->whole<unsigned char>(p).at(0, plan.bytes[p]), 0, static_cast<size_t>(plan.bytes[p]));
   for (uint32_t i = 0; s->has_coverage() && i < plan.slots; ++i) s->covered(i) = PHASOR_NONE;
@@ -98,6 +98,14 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   set_zones(s);
   *out = s;
   return PHASOR_OK;
+}
+
+TokenizerMemory Session::words_of(Half half) {
+  const uint64_t bytes = plan.bytes[kPartWords];
+  unsigned char* const words = whole<unsigned char>(kPartWords).at(0, bytes);
+  if (words_half != half) memset(words, 0, static_cast<size_t>(bytes));
+  words_half = half;
+  return {bytes == 0 ? nullptr : words, plan.text_bytes};
 }
 
 // A window of one sees no other position, and goes back as far as the ring has pages.

@@ -91,7 +91,7 @@ struct alignas(64) Session {
   uint32_t logits;      // rows of the last step
   uint32_t best;        // 1: they are best tokens, in kPartBest
   uint32_t hypotheses;  // outputs of the last beam search
-  uint32_t reserved;
+  uint32_t words_half;  // the half whose texts kPartWords is of
 
   // Views of a part. A session is a handle: const or not, what its views reach can be written.
   // `count` values from byte `at` on; all values; the first `count` rows.
@@ -156,6 +156,8 @@ struct alignas(64) Session {
   }
   // What the tokenizers and the chat program work in.
   Span<unsigned char> text() const { return whole<unsigned char>(kPartText); }
+  // What the tokenizer of a half remembers.
+  TokenizerMemory words_of(Half half);
 };
 
 inline Span<uint32_t> Pages::table(uint32_t sequence) const {

@@ -51,7 +51,7 @@ const char* check(Tokenizer* t, SectionReader* s) {
 }
 
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
-  return merges_scratch(t, limit) + t.prefix_bytes * limit;
+  return merges_scratch(limit) + t.prefix_bytes * limit;
 }
 
 uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
@@ -59,33 +59,34 @@ uint64_t normalize(const Tokenizer& t, Output* out, const unsigned char* text, s
                                    : normalize_not(t, out, text, bytes);
 }
 
+void encode_word(const Tokenizer& t, IdSink* out, Word* word, Span s) {
+  const uint32_t whole = (t.flags & kWholeWords) == 0
+                             ? kNoToken
+                             : find_where(t, s.text, s.bytes, [](Row r) {
+                                 return (r.marks() & kWholeWord) != 0;
+                               });
+  if (whole != kNoToken) return out->put(whole, s.text, s.bytes);
+  for (size_t at = 0; at < s.bytes; ++at) {
+    const uint32_t id = byte_id(t, s.text[at]);
+    if (id != kNoToken)
+      word->add(id, s.text + at, 1);
+    else
+      out->no_offsets();  // the package drops what its vocabulary lacks
+  }
+  word->finish(out);
+}
+
 void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const bool prefix = (t.flags & kAddDummyPrefix) != 0 && s.text[0] != ' ';
   if (prefix) s.put_before(' ');
   const unsigned char* const text = s.text - prefix;
-  Word word(t, s.scratch, s.limit, s.ends);
+  Word word(t, s.scratch, s.limit, s);
   const size_t n = s.bytes + prefix;
-  unsigned char* const memo = s.scratch + merges_scratch(t, s.limit);
+  unsigned char* const memo = s.scratch + static_cast<size_t>(merges_scratch(s.limit));
   if (t.prefix_bytes != 0) std::memset(memo, 0, t.prefix_bytes * n);
   Words words(t, text, n, behind_merges(t), memo);
-  for (size_t at = 0, end = 0; words.next(&at, &end);) {
-    const uint32_t whole =
-        (t.flags & kWholeWords) == 0 ? kNoToken : find_where(t, text + at, end - at, [](Row r) {
-          return (r.marks() & kWholeWord) != 0;
-        });
-    if (whole != kNoToken) {
-      out->put(whole, text + at, end - at);
-      continue;
-    }
-    for (; at < end; ++at) {
-      const uint32_t id = byte_id(t, text[at]);
-      if (id != kNoToken)
-        word.add(id, text + at, 1);
-      else
-        out->no_offsets();  // the package drops what its vocabulary lacks
-    }
-    word.finish(out);
-  }
+  for (size_t at = 0, end = 0; words.next(&at, &end);)
+    out->word(text + at, end - at, [&] { encode_word(t, out, &word, {text + at, end - at}); });
 }
 
 // The bytes of all pieces are one text.
@@ -113,6 +114,7 @@ extern constexpr TokenizerModel kByteBpe = [] {
   m.growth = sizeof kReplacement;   // each byte may become U+FFFD
   m.check = check;
   m.scratch = scratch;
+  m.memory = only_words;
   m.normalize = normalize;
   m.encode = encode;
   m.decode = decode;

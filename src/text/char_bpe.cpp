@@ -29,8 +29,8 @@ const char* check(Tokenizer* t, SectionReader* s) {
   return check_merges(*t);
 }
 
-uint64_t scratch(const Tokenizer& t, uint64_t limit) {
-  return Alphabet::kScratch + merges_scratch(t, limit);
+uint64_t scratch(const Tokenizer&, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(limit);
 }
 
 // A space becomes ▁, and one goes before the text where the section says so; bytes that are not
@@ -85,7 +85,7 @@ const unsigned char* lower_sigma(const Tokenizer& t, const Stretch& s, size_t at
 // of its own, line feeds are no more than white space, and merges go in no passes. With words of
 // lower case such a line feed is a word of its own.
 void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends);
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s);
   const bool bert = (t.flags & kBertWords) != 0, lower = (t.flags & kLowerWords) != 0;
   // a text that stands for `of` bytes at a place of the stretch
   const auto add = [&](const unsigned char* text, size_t bytes, size_t at, size_t of) {
@@ -135,6 +135,46 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
   }
 }
 
+// Bytes of the word that a text begins with: all of the text, or up to a space. A space behind
+// another one cuts only where each does.
+size_t word_bytes(const Tokenizer& t, const unsigned char* text, size_t n) {
+  if ((t.flags & (kCutAtEach | kCutAtSpaces)) == 0) return n;
+  bool after_space = false;
+  for (size_t at = 0; at < n; ++at) {
+    work();
+    // neither byte is inside of another character
+    const bool space = text[at] == ' ' || begins_with_space_symbol(text + at, n - at);
+    if (at > 0 && space && ((t.flags & kCutAtEach) != 0 || !after_space)) return at;
+    if (space && text[at] != ' ') at += sizeof kSpaceSymbol - 1;
+    after_space = space;
+  }
+  return n;
+}
+
+void encode_word(const Tokenizer& t, IdSink* out, Word* word, const Alphabet& alphabet, Span s) {
+  bool after_unknown = false;
+  for (size_t at = 0; at < s.bytes;) {
+    work();
+    const Char c = char_at(s.text + at, s.bytes - at);
+    const uint32_t id = c.code == kNoChar ? kNoToken : alphabet.find(s.text + at, c.bytes);
+    if (id != kNoToken) {
+      word->add(id, s.text + at, c.bytes);
+    } else if ((t.flags & kByteFallback) != 0) {
+      for (uint32_t i = 0; i < c.bytes; ++i)
+        word->add(byte_id(t, s.text[at + i]), s.text + at + i, 1);
+    } else if (t.unknown == kNoToken) {
+      out->no_offsets();
+    } else if (after_unknown && (t.flags & kFuseUnknown) != 0) {
+      word->extend(c.bytes);
+    } else {
+      word->add(t.unknown, s.text + at, c.bytes);
+    }
+    after_unknown = id == kNoToken;
+    at += c.bytes;
+  }
+  word->finish(out);
+}
+
 void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   if ((t.flags & kWordEnds) != 0) return encode_words(t, out, s);
   const bool wanted = (t.flags & kAddDummyPrefix) != 0 && (t.flags & kEscapeFirst) == 0 &&
@@ -144,33 +184,12 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const unsigned char* const text = s.text - prefix;
   const size_t n = s.bytes + prefix;
   const Alphabet alphabet(t, s.scratch);
-  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends);
-  bool after_space = true, after_unknown = false;  // a word is not cut behind a space
-  for (size_t at = 0; at < n;) {
-    work();
-    const Char c = char_at(text + at, n - at);
-    const bool space = c.code == ' ' || c.code == 0x2581;
-    if (space && ((t.flags & kCutAtEach) != 0 || ((t.flags & kCutAtSpaces) != 0 && !after_space))) {
-      word.finish(out);
-      after_unknown = false;
-    }
-    after_space = space;
-    const uint32_t id = c.code == kNoChar ? kNoToken : alphabet.find(text + at, c.bytes);
-    if (id != kNoToken) {
-      word.add(id, text + at, c.bytes);
-    } else if ((t.flags & kByteFallback) != 0) {
-      for (uint32_t i = 0; i < c.bytes; ++i) word.add(byte_id(t, text[at + i]), text + at + i, 1);
-    } else if (t.unknown == kNoToken) {
-      out->no_offsets();
-    } else if (after_unknown && (t.flags & kFuseUnknown) != 0) {
-      word.extend(c.bytes);
-    } else {
-      word.add(t.unknown, text + at, c.bytes);
-    }
-    after_unknown = id == kNoToken;
-    at += c.bytes;
+  Word word(t, s.scratch + Alphabet::kScratch, s.limit, s);
+  for (size_t at = 0, end = 0; at < n; at = end) {
+    end = at + word_bytes(t, text + at, n - at);
+    out->word(text + at, end - at,
+              [&] { encode_word(t, out, &word, alphabet, {text + at, end - at}); });
   }
-  word.finish(out);
 }
 
 constexpr unsigned char kSpaceDue = 2;  // of past_start: a word has ended
@@ -216,6 +235,7 @@ extern constexpr TokenizerModel kCharBpe = [] {
   m.room = 2 * kPrefixRoom;         // before the text, and before a stretch
   m.check = check;
   m.scratch = scratch;
+  m.memory = words_and_pairs;
   m.normalize = normalize;
   m.encode = encode;
   m.decode = decode;

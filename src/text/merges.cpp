@@ -83,16 +83,16 @@ const char* check_merges(const Tokenizer& t) {
   return nullptr;
 }
 
-Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit, uint32_t* of)
+Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit, const Stretch& s)
     : t(tokenizer),
-      recent(scratch, t.merge_count, limit),
-      id(reinterpret_cast<uint32_t*>(recent.behind())),
+      recent(s.found, t.merge_count),
+      id(reinterpret_cast<uint32_t*>(scratch)),
       rank(id + limit),
       winner(rank + limit),
-      length(reinterpret_cast<uint16_t*>(winner + limit)),
+      length(reinterpret_cast<uint16_t*>(winner) + winners_bytes(limit) / 2),
       n(0),
       text(nullptr),
-      ends(of) {}
+      ends(s.ends) {}
 
 void Word::look(uint32_t at) {
   const uint32_t next = at + length[at];

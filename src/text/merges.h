@@ -4,7 +4,7 @@
 //
 // Symbols are named by the place of their first part. A symbol's length in parts is stored at its
 // first and at its last place, which is all that finding both neighbors takes. The best pair is
-// the winner of a tournament tree over the places: n − 1 matches at the start, log2 n after each
+// the winner of a tournament tree over blocks of places: log2 of the blocks matches after each
 // merge, so a text of n equal letters is no worse than any other.
 #pragma once
 #include "models.h"
@@ -12,28 +12,45 @@
 
 namespace phasor::pieces {
 
-// The tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p.
-// Symbols has: n; winner (n); better(a, b), the place whose pair comes first; pairs(at), whether
-// the symbol there merges with the next; size(at), in parts; size_before(at), of the symbol that
-// ends there; merge(left, right), which makes them one; look(at), which finds the symbol's pair.
+// The tournament: 1 is the final, i is played between 2i and 2i + 1, of B blocks the best place of
+// block b is at B + b.
+// Symbols has: n; winner (2 · blocks); better(a, b), the place whose pair comes first; pairs(at),
+// whether the symbol there merges with the next; size(at), in parts; size_before(at), of the symbol
+// that ends there; merge(left, right), which makes them one; look(at), which finds the symbol's
+// pair.
+constexpr uint32_t kBlock = 16;
+inline uint64_t winners_bytes(uint64_t places) {
+  return 2 * sizeof(uint32_t) * ((places + kBlock - 1) / kBlock);
+}
+
 template <class Symbols>
 struct Tournament {
   Symbols* s;
+  uint32_t blocks;
 
   // Plays all matches; there are at least two places.
-  explicit Tournament(Symbols* symbols) : s(symbols) {
-    for (uint32_t match = s->n; --match >= 1;) play(match);
-  }
-  void play(uint32_t match) const {
-    work();
-    s->winner[match] = s->better(player(2 * match), player(2 * match + 1));
+  explicit Tournament(Symbols* symbols) : s(symbols), blocks((s->n + kBlock - 1) / kBlock) {
+    for (uint32_t block = 0; block < blocks; ++block) look_over(block);
+    for (uint32_t match = blocks; --match >= 1;) play(match);
   }
   void replay(uint32_t place) const {
-    for (uint32_t match = (s->n + place) / 2; match >= 1; match /= 2) play(match);
+    const uint32_t block = place / kBlock;
+    look_over(block);
+    for (uint32_t match = (blocks + block) / 2; match >= 1; match /= 2) play(match);
   }
 
  private:
-  uint32_t player(uint32_t i) const { return i < s->n ? s->winner[i] : i - s->n; }
+  void look_over(uint32_t block) const {
+    uint32_t best = block * kBlock;
+    const uint32_t end = s->n - best < kBlock ? s->n : best + kBlock;
+    work(end - best);
+    for (uint32_t at = best + 1; at < end; ++at) best = s->better(best, at);
+    s->winner[blocks + block] = best;
+  }
+  void play(uint32_t match) const {
+    work();
+    s->winner[match] = s->better(s->winner[2 * match], s->winner[2 * match + 1]);
+  }
 };
 
 template <class Symbols>
@@ -69,17 +86,17 @@ inline uint32_t byte_id(const Tokenizer& t, unsigned char byte) {
 // A word, whose symbols are pieces.
 struct Word {
   const Tokenizer& t;
-  const Recent<uint32_t> recent;  // ranks of pairs
+  const Pairs recent;
   uint32_t* id;                   // (n) of the symbol that begins here
   uint32_t* rank;    // (n) of the merge of this symbol and the next, or kNoToken
-  uint32_t* winner;  // (n)
+  uint32_t* winner;  // (2 · blocks)
   uint16_t* length;  // (n) at the first and the last part of a symbol
   uint32_t n;
   const unsigned char* text;  // where offsets are asked for: the word's,
   uint32_t* ends;             // (n) and the ends of its parts; or null
 
   // An empty word of at most `limit` parts; all words of a text are one after the other in it.
-  Word(const Tokenizer& t, unsigned char* scratch, uint64_t limit, uint32_t* ends);
+  Word(const Tokenizer& t, unsigned char* scratch, uint64_t limit, const Stretch& s);
 
   bool pairs(uint32_t at) const { return rank[at] != kNoToken; }
   uint32_t size(uint32_t at) const { return length[at]; }
@@ -116,9 +133,8 @@ struct Word {
   void put(IdSink* out);
 };
 
-inline uint64_t merges_scratch(const Tokenizer& t, uint64_t limit) {
-  return Recent<uint32_t>::bytes(t.merge_count, limit)
-         + 14 * limit;  // u32 id, u32 rank, u32 winner, u16 length
+inline uint64_t merges_scratch(uint64_t limit) {
+  return 10 * limit + winners_bytes(limit);  // u32 id, u32 rank, u16 length
 }
 
 // The model's pieces of single characters. What was found for ASCII is kept.

@@ -132,8 +132,11 @@ struct MergedWords {
   Alphabet alphabet;
   Word word;
 
-  // Neighbors that are unknown are one symbol where the section says so.
   void put(const unsigned char* text, size_t bytes) {
+    out->word(text, bytes, [&] { merge(text, bytes); });
+  }
+  // Neighbors that are unknown are one symbol where the section says so.
+  void merge(const unsigned char* text, size_t bytes) {
     bool after_unknown = false;
     for (size_t at = 0; at < bytes;) {
       const uint32_t size = char_at(text + at, bytes - at).bytes;
@@ -208,17 +211,17 @@ void cut(const Tokenizer& t, Words* words, const Stretch& s) {
 }
 
 void encode_unigram(const Tokenizer& t, IdSink* out, const Stretch& s) {
-  UnigramWords words(t, out, s.scratch, t.pieces, s.limit);
+  UnigramWords words(t, out, s);
   cut(t, &words, s);
 }
 
-uint64_t merged_scratch(const Tokenizer& t, uint64_t limit) {
-  return Alphabet::kScratch + merges_scratch(t, limit);
+uint64_t merged_scratch(const Tokenizer&, uint64_t limit) {
+  return Alphabet::kScratch + merges_scratch(limit);
 }
 
 void encode_merged(const Tokenizer& t, IdSink* out, const Stretch& s) {
   MergedWords words{t, out, Alphabet(t, s.scratch),
-                    Word(t, s.scratch + Alphabet::kScratch, s.limit, s.ends)};
+                    Word(t, s.scratch + Alphabet::kScratch, s.limit, s)};
   cut(t, &words, s);
 }
 
@@ -249,6 +252,7 @@ extern constexpr TokenizerModel kMetaspace = [] {
   m.marks = kAnyMarks;
   m.check = check_unigram;
   m.scratch = unigram_scratch;
+  m.memory = words_and_walks;
   m.encode = encode_unigram;
   return m;
 }();
@@ -261,6 +265,7 @@ extern constexpr TokenizerModel kMetaspaceBpe = [] {
   m.longest_piece = kLongestPiece;  // no search begins anew at every character
   m.check = check_merged;
   m.scratch = merged_scratch;
+  m.memory = words_and_pairs;
   m.encode = encode_merged;
   return m;
 }();

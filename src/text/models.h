@@ -28,6 +28,7 @@ struct Stretch {
   uint64_t limit;          // normalized bytes that the whole text can have
   // where offsets are asked for: origins of `writable`, and a number for each symbol of a word
   uint32_t *origins, *ends;
+  TokenizerMemory found;  // of the memory what is behind the words
 
   // A byte goes before the text, of whose first character it is a part.
   void put_before(unsigned char byte) const {
@@ -70,6 +71,8 @@ struct TokenizerModel {
   const char* (*check)(Tokenizer* t, SectionReader* s);
   // Bytes of scratch beside the normalized text, for at most `limit` normalized bytes.
   uint64_t (*scratch)(const Tokenizer& t, uint64_t limit);
+  // Bytes of what is remembered of texts of so many bytes (recent.h); null: nothing is.
+  MemoryParts (*memory)(const Tokenizer& t, uint64_t text_bytes);
   // For offsets: the numbers of the whole text for origins, and for the symbols of words.
   OffsetRoom (*offset_room)(const Tokenizer& t, uint64_t limit);
   // Writes the normalized text; its bytes, or kNormalizedTooLong. Null: the model takes any text as

@@ -160,16 +160,19 @@ struct PatternCuts::Search {
 // no other is looked for there, as the package's iterator has it.
 PatternCuts::Segment PatternCuts::segment(const Search& s) {
   if (found_ == kNone) {
-    uint32_t before = s.class_before(at_);
+    uint32_t before = s.class_before(at_), start = s.step(0, before);
     for (size_t at = at_; at < end_;) {
-      const size_t end = s.match(at, before);
+      uint32_t bytes = 0;
+      const uint32_t of = s.class_at(at, &bytes);
+      const bool begins = start != 0 && s.step(start, of) != 0;
+      const size_t end = begins ? s.match(at, before) : kNone;
       if (end != kNone && (end != at || end != last_)) {
         found_ = at;
         found_end_ = end;
         break;
       }
-      uint32_t bytes = 0;
-      before = s.class_at(at, &bytes);
+      if (of != before) start = s.step(0, of);
+      before = of;
       at += bytes;
     }
     if (found_ == kNone) return {end_, false};

@@ -5,7 +5,8 @@
 
 namespace phasor::pieces {
 
-constexpr uint32_t kFew = 4;  // ranks that are searched as fast as they are remembered
+constexpr uint32_t kFew = 4;  // ranks that are searched one after the other
+constexpr uint32_t kRemembered = 16;  // fewer take no place from those that take longer
 
 bool PrefixWalk::step(unsigned char byte) {
   Ranks next{first, last};
@@ -13,7 +14,7 @@ bool PrefixWalk::step(unsigned char byte) {
     const Row r = row(t, sorted_id(t, first));
     next.first += r.length() == depth || t.text[size_t{r.offset()} + depth] != byte;
     work();
-  } else if (recent == nullptr || last - first <= kFew) {
+  } else if (recent == nullptr || last - first <= kRemembered) {
     next = find(byte);
   } else {
     next = recent->get(first | uint32_t{byte} << 24, depth, [&] { return find(byte); });

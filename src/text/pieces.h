@@ -105,7 +105,7 @@ struct Ranks {
 };
 
 template <class Value>
-struct Recent;  // recent.h
+class Recent;  // recent.h
 
 // Walks the sorted permutation as if it were a trie: after each byte, [first, last) are the ranks
 // of the pieces that begin with the bytes so far.

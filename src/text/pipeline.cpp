@@ -99,7 +99,7 @@ OffsetRoom offset_room(const Tokenizer& t, uint64_t limit) {
 uint64_t model_scratch(const Tokenizer& t, uint64_t limit) {
   switch (t.rule) {
     case kBpe:
-      return merges_scratch(t, most_symbols(t, limit));
+      return merges_scratch(most_symbols(t, limit));
     case kWordPieces:
       return wordpiece_scratch(t, limit);
     case kUnigramModel:
@@ -113,6 +113,12 @@ uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   if (most_symbols(t, limit) > kNoToken) return ~limit;  // they have no numbers: all there is
   // the last of the steps' places is the one that every model has
   return model_scratch(t, limit) + (StepRun::kScratch - 1) * limit;
+}
+
+MemoryParts memory(const Tokenizer& t, uint64_t text_bytes) {
+  return t.rule == kBpe            ? words_and_pairs(t, text_bytes)
+         : t.rule == kUnigramModel ? words_and_walks(t, text_bytes)
+                                   : MemoryParts{0, 0};
 }
 
 // ---- Encoding ----
@@ -181,9 +187,9 @@ class Words {
       : t_(t),
         out_(out),
         s_(s),
-        word_(t, s.scratch, most_symbols(t, s.limit), s.ends),
+        word_(t, s.scratch, most_symbols(t, s.limit), s),
         pieces_(t, s.scratch),
-        segments_(t, out, s.scratch, t.rule == kUnigramModel ? t.pieces : 0, s.limit) {
+        segments_(t, out, s) {
     if ((t.flags & kFallback) != 0) segments_.byte_ids = byte_ids(t);
   }
 
@@ -202,12 +208,15 @@ class Words {
 
  private:
   void put(const unsigned char* text, size_t bytes, uint32_t chars) {
+    out_->word(text, bytes, [&] { encode(text, bytes, chars); });
+  }
+  void encode(const unsigned char* text, size_t bytes, uint32_t chars) {
     s_.text = text;
     s_.bytes = bytes;
     out_->offsets.word = {text, bytes};
     if (t_.rule == kBpe) return encode_bpe(t_, out_, &word_, s_);
     if (t_.rule == kWordPieces) return pieces_.put(out_, text, bytes, chars);
-    if (t_.rule == kUnigramModel) return segments_.put(text, bytes);
+    if (t_.rule == kUnigramModel) return segments_.put_segments(text, bytes);
     const uint32_t id = whole(t_, text, bytes);
     return id != kNoToken ? out_->put(id, text, bytes) : out_->put_unknown(text, bytes);
   }
@@ -398,6 +407,7 @@ extern constexpr TokenizerModel kPipeline = [] {
   m.growth = sizeof kReplacement;   // each byte may become U+FFFD
   m.check = check;
   m.scratch = scratch;
+  m.memory = memory;
   m.offset_room = offset_room;
   m.encode_text = encode_text;
   m.decode_end = decode_end;

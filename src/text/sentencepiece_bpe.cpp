@@ -34,7 +34,7 @@ struct Symbols {
   const unsigned char* text;  // (n)
   uint32_t n;
   uint32_t* pair;    // (n) the piece that this symbol and the next would make, or kNoToken
-  uint32_t* winner;  // (n)
+  uint32_t* winner;  // (2 · blocks)
   Split* splits;     // (split_count)
   uint32_t split_count;
   uint16_t* length;  // (n) at the first and the last byte of a symbol, with kFrozen
@@ -99,7 +99,7 @@ uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   if ((t.flags & kOfWords) != 0) return 0;
   return 8 * split_slots(t, limit)  // half a Split
          + 4 * limit                // u32 pair
-         + 4 * limit                // u32 winner
+         + winners_bytes(limit)
          + 2 * limit;               // u16 length
 }
 
@@ -128,7 +128,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
   const size_t slots = static_cast<size_t>(split_slots(t, stretch.limit));
   s.pair = reinterpret_cast<uint32_t*>(stretch.scratch + 8 * slots);
   s.winner = s.pair + n;
-  s.length = reinterpret_cast<uint16_t*>(s.winner + n);
+  s.length = reinterpret_cast<uint16_t*>(s.winner) + winners_bytes(n) / 2;
 
   // The text as characters and user-defined symbols; then all pairs of neighbors, from the left.
   for (uint32_t at = 0; at < n;) {

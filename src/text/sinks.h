@@ -1,6 +1,7 @@
 // text: where ids and text go. Includes pieces.h only; never allocates.
 #pragma once
 #include "origins.h"
+#include "recent.h"
 
 namespace phasor::pieces {
 
@@ -25,6 +26,7 @@ struct IdSink {
   size_t capacity;
   EncodeResult result;
   bool after_unknown;
+  KnownWords known;
   Span run{};   // of text that is no piece, whose id is the last one
   Span lost{};  // the word that has no id
   Offsets offsets{};
@@ -41,6 +43,21 @@ struct IdSink {
     work();
     if (result.count < capacity) ids[result.count] = id;
     ++result.count;
+  }
+  // The ids of a word that `encode` puts, which depend on its bytes alone.
+  template <class Encode>
+  void word(const unsigned char* text, size_t bytes, Encode encode) {
+    if (!known.holds(bytes) || wanted(offsets.out)) return encode();
+    const KnownWords::Key key(text, bytes);
+    if (const KnownWords::Word* const found = known.find(key)) {
+      for (uint32_t i = 0; i < found->count(); ++i) put_id(found->id(i));
+      return;
+    }
+    const size_t before = result.count;
+    encode();
+    const size_t count = result.count - before;
+    if (count - 1 < KnownWords::kMostIds && result.count <= capacity && lost.text == nullptr)
+      known.keep(key, ids + before, count);
   }
   // The same of the text that is encoded, before it is normalized.
   void put_whole(uint32_t id, const unsigned char* text, size_t bytes);

@@ -287,13 +287,29 @@ void StepRun::put(const unsigned char* bytes, size_t n, unsigned char mark, uint
   written(n);
 }
 
+namespace {
+
+// Eight bytes at a time.
+void copy_masked(unsigned char* to, const unsigned char* from, size_t n, unsigned char mask) {
+  const uint64_t masks = mask * (~uint64_t{0} / 0xFF);
+  size_t at = 0;
+  for (uint64_t eight; at + sizeof eight <= n; at += sizeof eight) {
+    std::memcpy(&eight, from + at, sizeof eight);
+    eight &= masks;
+    std::memcpy(to + at, &eight, sizeof eight);
+  }
+  for (; at < n; ++at) to[at] = from[at] & mask;
+}
+
+}  // namespace
+
 void StepRun::copy(size_t at, size_t end) {
   const size_t n = end - at;
   work(1 + n);
   full_ = full_ || capacity_ - to_.size < n;
   if (full_ || n == 0) return;
   std::memcpy(to_.text + to_.size, from_.text + at, n);
-  for (size_t i = 0; i < n; ++i) to_.marks[to_.size + i] = from_.marks[at + i] & kOfStart;
+  copy_masked(to_.marks + to_.size, from_.marks + at, n, kOfStart);
   if (wanted(to_.origins))
     std::memcpy(to_.origins + to_.size, from_.origins + at, n * sizeof *to_.origins);
   written(n);
@@ -362,12 +378,10 @@ void StepRun::cut(StepRow row, size_t begin, size_t end) {
   from_.size = end - begin;
   work(from_.size);
   std::memcpy(from_.text, all_.text + begin, from_.size);
-  std::memcpy(from_.marks, all_.marks + begin, from_.size);
+  copy_masked(from_.marks, all_.marks + begin, from_.size, kOfStart);
+  from_.marks[0] |= kBegins;
   if (wanted(from_.origins))
     std::memcpy(from_.origins, all_.origins + begin, from_.size * sizeof *from_.origins);
-  for (size_t i = 0; i < from_.size; ++i)
-    from_.marks[i] =
-        static_cast<unsigned char>((from_.marks[i] & kOfStart) | (i == 0 ? kBegins : 0));
   for (; row.kind() != StepKind::spelled; row = row.next()) run(row);
 }
 

@@ -124,6 +124,10 @@ uint64_t offset_bytes(const Tokenizer& t, uint64_t limit) {
   return sizeof(uint32_t) * (room.origins + room.symbols);
 }
 
+MemoryParts memory_parts(const Tokenizer& t, uint64_t text_bytes) {
+  return t.model->memory == nullptr ? MemoryParts{0, 0} : t.model->memory(t, text_bytes);
+}
+
 }  // namespace
 
 uint64_t tokenizer_scratch_bytes(const Tokenizer& t, uint64_t text_bytes, bool offsets) noexcept {
@@ -134,12 +138,20 @@ uint64_t tokenizer_scratch_bytes(const Tokenizer& t, uint64_t text_bytes, bool o
   return t.model->scratch(t, limit) + limit + (kHasOffsets && offsets ? offset_bytes(t, limit) : 0);
 }
 
+uint64_t tokenizer_memory_bytes(const Tokenizer& t, uint64_t text_bytes) noexcept {
+  const MemoryParts parts = memory_parts(t, text_bytes);
+  return parts.words + parts.found;
+}
+
 EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity, const char* text,
                               size_t text_bytes, void* scratch, size_t scratch_bytes,
-                              uint32_t* offsets) noexcept {
+                              uint32_t* offsets, const TokenizerMemory& memory) noexcept {
   const uint64_t needed = tokenizer_scratch_bytes(t, text_bytes, wanted(offsets));
   if (needed > scratch_bytes) return {EncodeStatus::text_too_long, 0, 0, 0};
-  IdSink out{t, ids, capacity, {EncodeStatus::ok, 0, 0, 0}, false};
+  MemoryParts parts{};
+  if (memory.data != nullptr) parts = memory_parts(t, memory.text_bytes);
+  IdSink out{t, ids, capacity, {EncodeStatus::ok, 0, 0, 0}, false, {}};
+  if (parts.words != 0) out.known = KnownWords(memory);
   Stretch s{reinterpret_cast<const unsigned char*>(text),
             text_bytes,
             nullptr,
@@ -147,7 +159,10 @@ EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity
             static_cast<unsigned char*>(scratch),
             normalized_limit(t, text_bytes),
             nullptr,
-            nullptr};
+            nullptr,
+            {}};
+  if (parts.found != 0)
+    s.found = {static_cast<unsigned char*>(memory.data) + parts.words, memory.text_bytes};
   out.offsets = {offsets, {s.text, s.bytes}, s.text, nullptr, {}, !packaged(t)};
   if (t.model->least_expansion == 0) {
     t.model->encode(t, &out, s);

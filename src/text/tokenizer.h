@@ -108,6 +108,18 @@ struct Tokenizer {
 [[nodiscard]] uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer, uint64_t text_bytes,
                                                bool offsets = false) noexcept;
 
+// Bytes of what encoding remembers from one text for the next, where texts have at most
+// `text_bytes` bytes: equal on every machine; 0 where that is nothing.
+[[nodiscard]] uint64_t tokenizer_memory_bytes(const Tokenizer& tokenizer,
+                                              uint64_t text_bytes) noexcept;
+
+// That memory: tokenizer_memory_bytes(tokenizer, text_bytes) bytes of one tokenizer, aligned to 8,
+// all zero before its first text; or null, and nothing is remembered.
+struct TokenizerMemory {
+  void* data;
+  uint64_t text_bytes;
+};
+
 enum class EncodeStatus : uint32_t {
   ok = 0,
   text_too_long = 1,  // the scratch was made for a shorter text; nothing was written
@@ -129,14 +141,15 @@ struct EncodeResult {
 // tokenizer_scratch_bytes(tokenizer, text_bytes) bytes, else text_too_long; its contents are
 // nothing before and nothing after. `offsets` (2 · capacity) or null: of each id where the text
 // that it stands for begins and ends, as the package says it; scratch is then what
-// tokenizer_scratch_bytes says with offsets. Threads may share the tokenizer, each with its own
-// scratch.
+// tokenizer_scratch_bytes says with offsets. `memory` changes nothing but the time. Threads may
+// share the tokenizer, each with its own scratch and memory.
 // Sources: Kudo 2018 (unigram, 3.2), Sennrich et al. 2016 (BPE), Kudo and Richardson 2018
 // (normalization).
 [[nodiscard]] EncodeResult tokenizer_encode(const Tokenizer& tokenizer, uint32_t* ids,
                                             size_t capacity, const char* text, size_t text_bytes,
                                             void* scratch, size_t scratch_bytes,
-                                            uint32_t* offsets = nullptr) noexcept;
+                                            uint32_t* offsets = nullptr,
+                                            const TokenizerMemory& memory = {}) noexcept;
 
 // One piece of the vocabulary. `text` has no terminator.
 struct PieceView {

@@ -22,7 +22,6 @@ const char* check(Tokenizer* t, SectionReader* s) {
 
 uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   return 4 * ring_slots(t)       // f32 best score of a segmentation that ends here
-         + walks_bytes(t, limit)
          + 2 * (limit + 1);      // u16 length of its last piece
 }
 
@@ -30,9 +29,9 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
   const unsigned char* const text = s.text;
   const uint32_t n = static_cast<uint32_t>(s.bytes);
   if (n == 0) return;
-  unsigned char* const behind = s.scratch + 4 * static_cast<size_t>(ring_slots(t));
-  const Walks recent(behind, t.pieces, walked(s.limit));
-  uint16_t* const length = reinterpret_cast<uint16_t*>(recent.behind());
+  const Walks recent(s.found, t.pieces);
+  uint16_t* const length =
+      reinterpret_cast<uint16_t*>(s.scratch + 4 * static_cast<size_t>(ring_slots(t)));
   const auto char_size = [=](uint32_t at) {
     const uint32_t bytes = static_cast<uint32_t>(char_bytes(text[at]));
     return bytes < n - at ? bytes : n - at;
@@ -69,6 +68,7 @@ extern constexpr TokenizerModel kUnigram = [] {
   m.types = kListedTypes;
   m.check = check;
   m.scratch = scratch;
+  m.memory = only_walks;
   m.normalize = normalize_sentencepiece;
   m.encode = encode;
   m.decode = decode_sentencepiece;

@@ -29,7 +29,6 @@ inline const char* check_scores(const Tokenizer& t) {
 
 inline uint64_t unigram_scratch(const Tokenizer& t, uint64_t limit) {
   return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
-         + walks_bytes(t, limit)
          + 2 * (limit + 1);     // u16 length
 }
 
@@ -44,15 +43,13 @@ struct UnigramWords {
   uint32_t ids_at[kShort];
   const unsigned char* byte_ids = nullptr;  // u32[256]: what an unknown text becomes, if all are
 
-  // Words of a text of at most `limit` bytes; of another model `pieces` is 0, and there are none.
-  UnigramWords(const Tokenizer& tokenizer, IdSink* ids, unsigned char* scratch, uint32_t pieces,
-               uint64_t limit)
+  UnigramWords(const Tokenizer& tokenizer, IdSink* ids, const Stretch& s)
       : t(tokenizer),
         out(ids),
-        best(reinterpret_cast<double*>(scratch +
-                                       (8 - reinterpret_cast<uintptr_t>(scratch) % 8) % 8)),
-        recent(reinterpret_cast<unsigned char*>(best + ring_slots(t)), pieces, walked(limit)),
-        length(reinterpret_cast<uint16_t*>(recent.behind())) {}
+        best(reinterpret_cast<double*>(s.scratch +
+                                       (8 - reinterpret_cast<uintptr_t>(s.scratch) % 8) % 8)),
+        recent(s.found, t.pieces),
+        length(reinterpret_cast<uint16_t*>(best + ring_slots(t))) {}
 
   // The lengths of the pieces of the best segmentation, each where its piece begins; of a short
   // word the ids, where their pieces end.
@@ -88,6 +85,9 @@ struct UnigramWords {
 
   // Neighbors that are unknown are one token; which may happen to be a piece, or become its bytes.
   void put(const unsigned char* text, size_t bytes) {
+    out->word(text, bytes, [&] { put_segments(text, bytes); });
+  }
+  void put_segments(const unsigned char* text, size_t bytes) {
     const uint32_t n = static_cast<uint32_t>(bytes);
     segment(text, n);
     const auto known = [&](uint32_t at) {

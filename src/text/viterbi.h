@@ -10,13 +10,6 @@ inline uint64_t ring_slots(const Tokenizer& t) {
   return uint64_t{t.longest > 4 ? t.longest : 4} + 1;
 }
 
-// What walks through the pieces find is kept for a text that is not short, so that a board needs no
-// room for it.
-using Walks = Recent<Ranks>;
-inline uint64_t walked(uint64_t limit) { return limit < 4096 ? 0 : limit; }
-inline uint64_t walks_bytes(const Tokenizer& t, uint64_t limit) {
-  return Walks::bytes(t.pieces, walked(limit));
-}
 
 // Turns "length of the piece that ends here" (0 … n) into "length of the piece that begins here",
 // along the best segmentation.

@@ -139,6 +139,15 @@ uint64_t text_of(const Model& m, uint64_t text) {
   return up(most, 64);
 }
 
+uint64_t words_of(const Model& m, uint64_t text) {
+  uint64_t most = 0;
+  for (const Half side : kHalves)
+    if (m.has_tokenizer[side] != 0)
+      most = std::max(most,
+                      tokenizer_memory_bytes(*m.part<Tokenizer>(m.tokenizer_at[side]), text));
+  return most;
+}
+
 // The bytes of every part.
 std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   const Descriptor& d = m.descriptor;
@@ -202,6 +211,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
       up((l.threads + 1) * best * 8, 64) +
       l.threads * std::min<uint64_t>(best, l.chunk) * std::min<uint64_t>(logit_row, 256) * 4;
   bytes[kPartText] = text_of(m, l.text_bytes);
+  bytes[kPartWords] = words_of(m, l.text_bytes);
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
     bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
   if (decoder && n > 1) bytes[kPartJobs] = 128 * n;

@@ -187,13 +187,13 @@ TEST_CASE("tokenizer: a model of words looks up what begins with a space") {
 }
 
 TEST_CASE("tokenizer: what was found for one key is not given for another") {
-  std::uint32_t searches = 0, room[3 * 8];
-  CHECK(pieces::Recent<std::uint32_t>::bytes(21, 1000) == 0);
-  CHECK(pieces::Recent<std::uint32_t>::bytes(1000, 1) == 0);
-  CHECK(pieces::Recent<std::uint32_t>::bytes(128, 1000) == sizeof room);
-  unsigned char* const scratch = reinterpret_cast<unsigned char*>(room);
-  const pieces::Recent<std::uint32_t> recent(scratch, 128, 1000);
-  CHECK(recent.behind() == scratch + sizeof room);
+  std::uint32_t searches = 0, room[3 * 8] = {};
+  CHECK(pieces::Pairs::bytes(3, 1000) == 0);
+  CHECK(pieces::Pairs::bytes(1000, 3) == 0);
+  CHECK(pieces::Pairs::bytes(16, 1000) == sizeof room);
+  CHECK(pieces::Pairs::bytes(1000, 16) == sizeof room);
+  CHECK(pieces::Pairs::bytes(1u << 20, ~std::uint64_t{0}) == 12 * 2048);
+  const pieces::Pairs recent({room, 16}, 1000);
   for (std::uint32_t i = 0; i < 20000; ++i) {
     const std::uint32_t a = i / 7 * 2654435761u >> 29, b = i / 3 * 2246822519u >> 29;
     const auto search = [&] { return ++searches, 100 * a + b; };
@@ -201,6 +201,83 @@ TEST_CASE("tokenizer: what was found for one key is not given for another") {
   }
   CHECK(searches > 64);
   CHECK(searches < 20000);
+  const pieces::Pairs none({nullptr, 16}, 1000);
+  CHECK(none.get(1, 1, [&] { return 7u; }) == 7);
+  CHECK(none.get(1, 1, [&] { return 8u; }) == 8);
+}
+
+TEST_CASE("tokenizer: a word is known by all of its bytes, until two others take its place") {
+  using pieces::KnownWords;
+  alignas(8) unsigned char room[2 * 64] = {};
+  CHECK(KnownWords::bytes(16) == 0);
+  CHECK(KnownWords::bytes(32) == sizeof room);
+  CHECK(KnownWords::bytes(~std::uint64_t{0}) == 64 * 4096);
+  const KnownWords known({room, 32}), none({nullptr, 32});
+  CHECK_FALSE(none.holds(3));
+  CHECK_FALSE(known.holds(0));
+  CHECK(known.holds(15));
+  CHECK_FALSE(known.holds(16));
+  // Words that differ in one byte, in zeros at their end, or in nothing but their length.
+  std::vector<Bytes> words;
+  for (std::size_t n = 1; n <= KnownWords::kLongest; ++n) {
+    words.emplace_back(n, static_cast<unsigned char>(0));
+    for (std::size_t at = 0; at < n; ++at) {
+      words.emplace_back(n, static_cast<unsigned char>('a'));
+      words.back()[at] = static_cast<unsigned char>(200 + at);
+    }
+  }
+  std::size_t found = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint32_t i = 0; i < words.size(); ++i) {
+      for (const std::uint32_t j : {i, i ^ 1}) {
+        if (j >= words.size()) continue;
+        const Block word(words[j].data(), words[j].size());  // no byte behind it is read
+        const KnownWords::Key key(static_cast<unsigned char*>(word.data), words[j].size());
+        const std::uint32_t ids[4] = {j, 0xFFFFFF, 0, j + 1}, count = 1 + j % 4;
+        const KnownWords::Word* const is = known.find(key);
+        found += is != nullptr;
+        if (is == nullptr) {
+          known.keep(key, ids, count);
+          continue;
+        }
+        REQUIRE(is->count() == count);
+        for (std::uint32_t k = 0; k < count; ++k) REQUIRE(is->id(k) == ids[k]);
+      }
+    }
+  }
+  CHECK(found > words.size());
+}
+
+TEST_CASE("tokenizer: what is remembered of other texts changes no ids") {
+  const std::string texts = read_file("tests/golden/tokenizers/text.tsv") + "\n";
+  for (const char* name :
+       {"unigram.bin", "bpe.bin", "bytelevel.bin", "characters.bin", "composed.bin", "merged.bin",
+        "metaspace.bin", "pipeline.bin", "wordpiece.bin"}) {
+    CAPTURE(name);
+    const Bytes section = golden(name);
+    const Tokenizer t = open(section);
+    // of long texts, and of texts so short that words take each other's places
+    for (const std::uint64_t room : {4096, 64}) {
+      const std::size_t bytes = static_cast<std::size_t>(tokenizer_memory_bytes(t, room));
+      const Block memory(bytes);
+      std::memset(memory.data, 0, bytes);
+      for (int round = 0; round < 2; ++round) {
+        for (std::size_t at = 0, end = 0; at < texts.size(); at = end + 1) {
+          end = texts.find('\n', at);
+          const std::string text = texts.substr(at, end - at);
+          Ids ids(4 * text.size() + 8);
+          const Block scratch(static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size())));
+          const EncodeResult r = tokenizer_encode(
+              t, ids.data(), ids.size(), text.data(), text.size(), scratch.data,
+              static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size())), nullptr,
+              {memory.data, room});
+          REQUIRE(r.status == EncodeStatus::ok);
+          ids.resize(r.count);
+          REQUIRE(ids == encode(t, text));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("tokenizer: the scratch is exact, for every length and model") {

@@ -263,16 +263,21 @@ inline void use(const Tokenizer& t) {
                                       "I have a cat. 我有一只猫。",
                                       "<sep>x [x]abcab\tﷺ",
                                       "ｆｕｌｌ é"};
+  // room for what is remembered of the texts; a cut-off text leaves words behind too
+  constexpr std::uint64_t kTexts = 4096;
+  const Block memory(static_cast<std::size_t>(tokenizer_memory_bytes(t, kTexts)));
+  std::memset(memory.data, 0, static_cast<std::size_t>(tokenizer_memory_bytes(t, kTexts)));
   for (const char* text : texts) {
     const std::size_t size = std::strlen(text);
     Ids ids(64), again(64), offsets(128);
     const Block copy(text, size);
-    const auto encode = [&](Ids* to, std::uint32_t* places) {
+    const auto encode = [&](Ids* to, std::uint32_t* places, void* remembered = nullptr) {
       const std::uint64_t bytes = tokenizer_scratch_bytes(t, size, places != nullptr);
       REQUIRE(bytes < (std::uint64_t{1} << 24));
       const Block scratch(static_cast<std::size_t>(bytes));
       return tokenizer_encode(t, to->data(), to->size(), static_cast<const char*>(copy.data), size,
-                              scratch.data, static_cast<std::size_t>(bytes), places);
+                              scratch.data, static_cast<std::size_t>(bytes), places,
+                              {remembered, kTexts});
     };
     const EncodeResult r = encode(&ids, nullptr), placed = encode(&again, offsets.data());
     REQUIRE(placed.count == r.count);
@@ -283,6 +288,13 @@ inline void use(const Tokenizer& t) {
       REQUIRE(again[i] == ids[i]);
       REQUIRE(offsets[2 * i] <= offsets[2 * i + 1]);
       REQUIRE(offsets[2 * i + 1] <= size);
+    }
+    for (int time = 0; time < 3; ++time) {
+      Ids known(time == 0 ? 2 : 64);
+      const EncodeResult kept = encode(&known, nullptr, memory.data);
+      REQUIRE(kept.count == r.count);
+      REQUIRE(kept.status == r.status);
+      for (std::size_t i = 0; i < r.count && i < known.size(); ++i) REQUIRE(known[i] == ids[i]);
     }
   }
   const std::size_t capacity = token_decode_capacity(t);

@@ -5,7 +5,7 @@
 //   seconds, as text, for each tokenizer_driver SECTION offsets  in as encode              out:
 //   {u32 status, u32 count, u32 begin and end of each}…
 // Numbers are little-endian. Every text gets a scratch of exactly the size that is asked for, in a
-// block of its own.
+// block of its own; all of them have the memory of one session.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,8 @@ struct Encoded {
   double seconds;
 };
 
-Encoded encode(const phasor::Tokenizer& tokenizer, const std::string& text, bool offsets) {
+Encoded encode(const phasor::Tokenizer& tokenizer, const phasor::TokenizerMemory& memory,
+               const std::string& text, bool offsets) {
   const std::size_t scratch_bytes =
       static_cast<std::size_t>(tokenizer_scratch_bytes(tokenizer, text.size(), offsets));
   void* const scratch = std::malloc(scratch_bytes);
@@ -43,8 +44,9 @@ Encoded encode(const phasor::Tokenizer& tokenizer, const std::string& text, bool
   out.ids.resize(text.size() + 8);
   for (;;) {
     if (offsets) out.offsets.resize(2 * out.ids.size());
-    out.result = tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(),
-                                  scratch, scratch_bytes, offsets ? out.offsets.data() : nullptr);
+    out.result =
+        tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(), scratch,
+                         scratch_bytes, offsets ? out.offsets.data() : nullptr, memory);
     if (out.result.count <= out.ids.size()) break;
     out.ids.resize(out.result.count);
   }
@@ -85,6 +87,10 @@ int main(int argc, char** argv) {
   const char* why = nullptr;
   if (!tokenizer_open(&tokenizer, section.data(), section.size(), &why)) fail(why);
   const std::string mode = argv[2];
+  constexpr std::uint64_t kTexts = 4096;
+  std::vector<std::uint64_t> room(
+      static_cast<std::size_t>(tokenizer_memory_bytes(tokenizer, kTexts) / 8));
+  const phasor::TokenizerMemory memory{room.empty() ? nullptr : room.data(), kTexts};
   std::uint32_t size = 0;
   while (read_u32(&size)) {
     if (mode == "decode") {
@@ -96,7 +102,7 @@ int main(int argc, char** argv) {
     } else {
       std::string text(size, '\0');
       if (size > 0 && std::fread(&text[0], 1, size, stdin) != size) fail("input is cut off");
-      const Encoded encoded = encode(tokenizer, text, mode == "offsets");
+      const Encoded encoded = encode(tokenizer, memory, text, mode == "offsets");
       if (mode == "time") {
         std::printf("%.6f\n", encoded.seconds);
         continue;

@@ -59,7 +59,19 @@ void placed(const Tokenizer& t, const Text& text, const uint32_t* ids, size_t co
   }
 }
 
-std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
+// What a session remembers of the texts of a tokenizer; 8 … 4,096 bytes of text each.
+struct Memory {
+  uint64_t texts;
+  Block block;
+
+  Memory(const Tokenizer& t, uint64_t text_bytes)
+      : texts(text_bytes), block(static_cast<size_t>(tokenizer_memory_bytes(t, text_bytes))) {
+    if (block.size() != 0) std::memset(block.as(), 0, block.size());
+  }
+  TokenizerMemory get() const { return {block.as<void>(), texts}; }
+};
+
+std::vector<uint32_t> encoded(const Tokenizer& t, const Memory& memory, const Text& text) {
   const uint64_t need = tokenizer_scratch_bytes(t, text.bytes);
   if (need > 1u << 22) return {};
   const Block scratch(static_cast<size_t>(need));
@@ -87,6 +99,15 @@ std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
     demand(i >= 2 || all[i] == few[i], "a text has other ids");
   }
   placed(t, text, all, r.count);
+  const Block known(r.count * 4);
+  for (int time = 0; time < 2; ++time) {
+    const EncodeResult again =
+        tokenizer_encode(t, known.as<uint32_t>(), r.count, text.text, text.bytes, scratch.as(),
+                         scratch.size(), nullptr, memory.get());
+    demand(again.status == r.status && again.count == r.count &&
+               std::equal(all, all + r.count, known.as<uint32_t>()),
+           "what is remembered changes the ids");
+  }
   return std::vector<uint32_t>(all, all + r.count);
 }
 
@@ -135,10 +156,11 @@ void run_tokenizer(const uint8_t* data, size_t size) {
   }
   const size_t most = std::min<size_t>(parts[2].size, 2000);
   const Block text(parts[2].data, most);
-  const std::vector<uint32_t> ids = encoded(t, {text.as<char>(), most});
+  const Memory memory(t, choices.chance(50) ? 4096 : 8u << choices.below(9));
+  const std::vector<uint32_t> ids = encoded(t, memory, {text.as<char>(), most});
   const Bytes again = decoded(t, ids);
-  (void)encoded(
-      t, {reinterpret_cast<const char*>(again.data()), std::min<size_t>(again.size(), 4000)});
+  const char* const decoded_text = reinterpret_cast<const char*>(again.data());
+  (void)encoded(t, memory, {decoded_text, std::min<size_t>(again.size(), 4000)});
   std::vector<uint32_t> any(std::min<size_t>(most, 16));
   for (size_t i = 0; i < any.size(); ++i) any[i] = parts[2].data[i] % t.ids;
   (void)decoded(t, any);

@@ -127,6 +127,16 @@ def test_ids_and_texts(translator, language):
         assert (ids, [list(place) for place in places]) == (said["ids"], said["offsets"])
         assert ids == translator.tokenize(text) and places[-1] == (0, 0)
         assert "".join(text[begin:end] for begin, end in places) == text
+    # one session for both sides, which have tokenizers of their own: each forgets the other's texts
+    fresh = {}
+    for side in ("source", "target"):
+        with phasor.load(TRANSLATOR) as alone:
+            fresh[side] = [alone.tokenize(text, side=side) for text in TEXTS]
+    assert fresh["source"] != fresh["target"]
+    for _ in range(2):
+        for number, text in enumerate(TEXTS):
+            for side, ids in fresh.items():
+                assert translator.tokenize(text, side=side) == ids[number]
     long = "The game was played." * 1000
     assert language.detokenize(language.tokenize(long)) == long
 
