@@ -110,9 +110,8 @@ void encode_words(const Tokenizer& t, IdSink* out, const Stretch& s) {
       work();
       ++end;
     } while (end < s.bytes && !begins_with_space_symbol(s.text + end, s.bytes - end));
-    uint32_t id = find(t, s.text + at, end - at, true);
-    if (id == kNoToken) id = find(t, s.text + at, end - at, false);
-    if (id == kNoToken || id == t.unknown)
+    const uint32_t id = find(t, s.text + at, end - at, false);
+    if (id == kNoToken)
       out->unknown(s.text + at, end - at);
     else
       out->piece(id, s.text + at, end - at);

@@ -259,6 +259,9 @@ KINDS = {
         user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"],
     ),
     "word, bytes": dict(model_type="word", vocab_size=500, byte_fallback=True),
+    "word, bytes, no prefix": dict(
+        model_type="word", vocab_size=500, byte_fallback=True, add_dummy_prefix=False
+    ),
 }
 
 
@@ -302,6 +305,17 @@ def test_hostile_text(driver, models, name):
     texts = [*golden.hostile(), *(s.encode() for s in golden.sentences()), *long_lines()]
     processor = sentencepiece.SentencePieceProcessor(model_proto=models[name])
     compare(driver, models[name], texts, random_sequences(processor.get_piece_size()))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_names_of_reserved_pieces(driver, models, name):
+    """As a word of its own: a control symbol's, a byte's, the unknown's. None gives its id."""
+    names = ("<x>", "<ctl>", "<s>", "</s>", "<unk>", "<0x41>", "<sep>")
+    forms = ("{0}", "{0} a", "a {0}", "{0}\u2581{0}")
+    texts = [form.format(one).encode() for one in names for form in forms]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=models[name])
+    section = driver.section(build_sentencepiece_section(models[name]))
+    assert driver.encode(section, texts) == [processor.encode(text) for text in texts]
 
 
 @pytest.mark.parametrize("name", KINDS)
