@@ -88,6 +88,20 @@ void IdSink::place(Span text, Span token, bool literal) {
     offsets.trim(t, result.count, token, t.model->bytes && !literal);
 }
 
+bool IdSink::put_known(const unsigned char* text, size_t bytes) {
+  if (!known.holds(bytes) || wanted(offsets.out)) return false;
+  const KnownWords::Word* const found = known.find(KnownWords::Key(text, bytes));
+  for (uint32_t i = 0; found != nullptr && i < found->count(); ++i) put_id(found->id(i));
+  return found != nullptr;
+}
+
+void IdSink::keep_word(const unsigned char* text, size_t bytes, size_t first) const {
+  const size_t count = result.count - first;
+  if (known.holds(bytes) && !wanted(offsets.out) && count - 1 < KnownWords::kMostIds &&
+      result.count <= capacity && lost.text == nullptr)
+    known.keep(KnownWords::Key(text, bytes), ids + first, count);
+}
+
 void IdSink::put_text(uint32_t id, const unsigned char* text, size_t bytes) {
   if (wanted(offsets.out) && result.count < capacity) place({text, bytes}, {text, bytes}, true);
   put_id(id);

@@ -47,18 +47,15 @@ struct IdSink {
   // The ids of a word that `encode` puts, which depend on its bytes alone.
   template <class Encode>
   void word(const unsigned char* text, size_t bytes, Encode encode) {
-    if (!known.holds(bytes) || wanted(offsets.out)) return encode();
-    const KnownWords::Key key(text, bytes);
-    if (const KnownWords::Word* const found = known.find(key)) {
-      for (uint32_t i = 0; i < found->count(); ++i) put_id(found->id(i));
-      return;
-    }
+    if (put_known(text, bytes)) return;
     const size_t before = result.count;
     encode();
-    const size_t count = result.count - before;
-    if (count - 1 < KnownWords::kMostIds && result.count <= capacity && lost.text == nullptr)
-      known.keep(key, ids + before, count);
+    keep_word(text, bytes, before);
   }
+  // False of a word that is not known.
+  bool put_known(const unsigned char* text, size_t bytes);
+  // Its ids are those from number `first` on.
+  void keep_word(const unsigned char* text, size_t bytes, size_t first) const;
   // The same of the text that is encoded, before it is normalized.
   void put_whole(uint32_t id, const unsigned char* text, size_t bytes);
   void piece(uint32_t id, const unsigned char* text, size_t bytes) {
