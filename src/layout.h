@@ -12,7 +12,7 @@
 namespace phasor {
 
 constexpr size_t kLanes = 16;  // outputs of a panel; positions of a cache page
-constexpr size_t kGroup = 32;  // values of k that share a scale in q8, q4, q4m and q4k
+constexpr size_t kGroup = 32;  // values of k that share a scale, or a few groups do (shared_groups)
 constexpr size_t kSuper = 8;   // groups whose scales and minima share theirs in q4k
 
 constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
@@ -51,9 +51,29 @@ constexpr float weight_rotation_scale(size_t block) {
 // subnormal.
 constexpr float kSmallestRowScale = 0x1p-38f;
 
-// Bytes of the plane of f16 scales at the head of a quantized panel (or of `rows` layout: count =
-// rows · groups).
-constexpr uint64_t scale_plane_bytes(uint64_t count) { return round_up(count * 2, 64); }
+// Of types with f16 scales: those of a row, the place of one in a panel's plane or in that of
+// `rows` layout, and the plane's bytes. A plane begins with the table of a type that has one.
+constexpr size_t kTable = 16;
+constexpr uint64_t table_bytes(Type type) { return table_type(type) ? kTable : 0; }
+constexpr uint64_t sharing_of(Type type) {
+  return shared_groups(type) != 0 ? shared_groups(type) : 1;
+}
+constexpr uint64_t scales_of(Type type, uint64_t groups) {
+  return (groups + sharing_of(type) - 1) / sharing_of(type);
+}
+constexpr size_t panel_scale(Type type, size_t o, size_t g) {
+  return static_cast<size_t>(table_bytes(type)) +
+         2 * (g / static_cast<size_t>(sharing_of(type)) * kLanes + o);
+}
+constexpr uint64_t row_scale(Type type, uint64_t groups, uint64_t row, uint64_t g) {
+  return table_bytes(type) + 2 * (row * scales_of(type, groups) + g / sharing_of(type));
+}
+constexpr uint64_t scale_plane_used(Type type, uint64_t rows, uint64_t groups) {
+  return table_bytes(type) + rows * scales_of(type, groups) * 2;
+}
+constexpr uint64_t scale_plane_bytes(Type type, uint64_t rows, uint64_t groups) {
+  return round_up(scale_plane_used(type, rows, groups), 64);
+}
 
 // Of q4k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales and eight
 // minima of six bits.
@@ -87,7 +107,7 @@ constexpr uint64_t stored_cols(Type type, uint64_t cols) {
 constexpr uint64_t plane_bytes(Type type, uint64_t rows, uint64_t cols) {
   if (minimum_type(type)) return minimum_plane_bytes(type, rows, groups_of(cols));
   if (whole_type(type)) return round_up(rows * 4, 64);
-  return grouped_type(type) ? scale_plane_bytes(rows * groups_of(cols)) : 0;
+  return grouped_type(type) ? scale_plane_bytes(type, rows, groups_of(cols)) : 0;
 }
 // Bytes of a tensor in `rows` layout, and of one panel of 16 rows by `cols`; 0 for a type that has
 // none.
@@ -100,8 +120,8 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
 }
 
 // Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
-// type; q8r has q8's order. Two values of q4, q4m and q4k share a byte: the one of the group's
-// first half in the low bits, the other, 16 further, in the high ones.
+// type; q8r has q8's order. Values of fewer than 8 bits share a byte: 8/bits of a group that lie
+// code_bytes apart, the first in the lowest bits.
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
@@ -109,20 +129,36 @@ constexpr size_t panel_index_q8(size_t o, size_t k) {
 constexpr size_t panel_index_bf16(size_t o, size_t k) {
   return k / 2 * (kLanes * 2) + o * 2 + k % 2;
 }
-constexpr size_t panel_index_q4(size_t o, size_t k) {  // of the byte
-  return k / kGroup * (kGroup / 2 * kLanes) + k % (kGroup / 2) / 4 * (kLanes * 4) + o * 4 + k % 4;
+constexpr size_t code_bytes(unsigned bits) { return kGroup * bits / 8; }  // of a row's group
+constexpr unsigned code_shift(unsigned bits, size_t k) {
+  return static_cast<unsigned>(k % kGroup / code_bytes(bits)) * bits;
+}
+constexpr size_t panel_index_code(unsigned bits, size_t o, size_t k) {  // of the byte
+  const size_t group = code_bytes(bits);
+  return k / kGroup * (group * kLanes) + k % group / 4 * (kLanes * 4) + o * 4 + k % 4;
+}
+// The code in its byte.
+constexpr unsigned code_in(unsigned byte, unsigned bits, size_t k) {
+  return byte >> code_shift(bits, k) & ((1u << bits) - 1u);
+}
+// What a code of a type without minima stands for. table: that of a type that has one.
+constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
+  return table_type(type)
+             ? static_cast<int8_t>(table[code])
+             : static_cast<int32_t>(code * code_step(type)) - static_cast<int32_t>(code_less(type));
 }
 constexpr size_t panel_index(Type type, size_t o, size_t k) {
   const unsigned bits = value_bits(type);
-  if (bits <= 8) return bits == 8 ? panel_index_q8(o, k) : panel_index_q4(o, k);
+  if (bits <= 8) return bits == 8 ? panel_index_q8(o, k) : panel_index_code(bits, o, k);
   return pair_type(type) ? panel_index_bf16(o, k) : panel_index_f32(o, k);
 }
 // The same of a row in `rows` layout.
 constexpr size_t row_index(Type type, size_t cols, size_t row, size_t k) {
   const size_t at = row * static_cast<size_t>(stored_cols(type, cols)) + k;
-  return value_bits(type) >= 8 ? at : (at - k % kGroup) / 2 + k % (kGroup / 2);
+  const unsigned bits = value_bits(type);
+  return bits >= 8 ? at : (at - k % kGroup) * bits / 8 + k % code_bytes(bits);
 }
-// Of a value of 4 bits its byte's.
+// Of a value of fewer than 8 bits its byte's.
 constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }
 // Byte i of the scales and minima of row o, as `rows` layout has them one after the other, in a
 // panel's plane: numbers and bytes of the 16 rows lie side by side.

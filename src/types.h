@@ -17,13 +17,16 @@ enum class Type : uint8_t {
   q8r = 7,
   q8rh = 8,
   q4m = 9,
-  q4k = 10
+  q4k = 10,
+  q4t = 11,
+  q2 = 12,
+  q1 = 13
 };
-constexpr unsigned kTypes = 10;
+constexpr unsigned kTypes = 13;
 constexpr const char* kTypeNames[] = {
-    "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k"};
-// Of a matrix.
-constexpr const char* kMatrixTypeNames[] = {
+    "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t", "q2", "q1"};
+// What a matrix of floats becomes.
+constexpr const char* kRoundedTypeNames[] = {
     "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
 #define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k"
 
@@ -33,6 +36,9 @@ constexpr bool kHasQ8 = built("q8");
 constexpr bool kHasQ4 = built("q4");
 constexpr bool kHasQ8r = built("q8r");
 constexpr bool kHasQ4m = built("q4m");
+constexpr bool kHasQ4t = built("q4t");
+constexpr bool kHasQ2 = built("q2");
+constexpr bool kHasQ1 = built("q1");
 // How many words of PHASOR_ONLY are types.
 constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "f16") +
@@ -40,7 +46,10 @@ constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "q8") +
     has_word(PHASOR_ONLY, "q4") +
     has_word(PHASOR_ONLY, "q8r") +
-    has_word(PHASOR_ONLY, "q4m");
+    has_word(PHASOR_ONLY, "q4m") +
+    has_word(PHASOR_ONLY, "q4t") +
+    has_word(PHASOR_ONLY, "q2") +
+    has_word(PHASOR_ONLY, "q1");
 
 // What this build reads a matrix of, a bit by code.
 constexpr uint32_t kMatrixTypes =
@@ -52,9 +61,12 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ8r ? 1u << 7 : 0u) |
     (kHasQ8r ? 1u << 8 : 0u) |
     (kHasQ4m ? 1u << 9 : 0u) |
-    (kHasQ4m ? 1u << 10 : 0u);
+    (kHasQ4m ? 1u << 10 : 0u) |
+    (kHasQ4t ? 1u << 11 : 0u) |
+    (kHasQ2 ? 1u << 12 : 0u) |
+    (kHasQ1 ? 1u << 13 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
-constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m;
+constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ4m;
 constexpr bool kHasRows = kHasQ8r;
 constexpr bool kHasMinima = kHasQ4m;
 
@@ -64,6 +76,9 @@ constexpr bool minimum_type(Type type) { return type == Type::q4m || type == Typ
 constexpr bool grouped_type(Type type) {
   return type == Type::q8 ||
          type == Type::q4 ||
+         type == Type::q4t ||
+         type == Type::q2 ||
+         type == Type::q1 ||
          type == Type::q4m ||
          type == Type::q4k;
 }
@@ -74,7 +89,10 @@ constexpr bool quantized_type(Type type) {
          type == Type::q8r ||
          type == Type::q8rh ||
          type == Type::q4m ||
-         type == Type::q4k;
+         type == Type::q4k ||
+         type == Type::q4t ||
+         type == Type::q2 ||
+         type == Type::q1;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
@@ -96,9 +114,55 @@ constexpr unsigned value_bits(Type type) {
     case Type::q4:
     case Type::q4m:
     case Type::q4k:
+    case Type::q4t:
       return 4;
     case Type::f64:
       return 64;
+    case Type::q2:
+      return 2;
+    case Type::q1:
+      return 1;
+    default:
+      return 0;
+  }
+}
+// A panel begins with a table of int8, of which the codes are places.
+constexpr bool table_type(Type type) { return type == Type::q4t; }
+// No float is rounded to it.
+constexpr bool given_type(Type type) {
+  return type == Type::q4t ||
+         type == Type::q2 ||
+         type == Type::q1;
+}
+// Groups of 32 that share a scale, where they are more than one.
+constexpr unsigned shared_groups(Type type) {
+  switch (type) {
+    case Type::q2:
+    case Type::q1:
+      return 4;
+    default:
+      return 0;
+  }
+}
+// What a code n stands for: step·n − less, and of other types 0.
+constexpr unsigned code_step(Type type) {
+  switch (type) {
+    case Type::q4:
+    case Type::q2:
+      return 1;
+    case Type::q1:
+      return 2;
+    default:
+      return 0;
+  }
+}
+constexpr unsigned code_less(Type type) {
+  switch (type) {
+    case Type::q4:
+      return 8;
+    case Type::q2:
+    case Type::q1:
+      return 1;
     default:
       return 0;
   }
@@ -139,6 +203,9 @@ constexpr Type product_type(Type type) {
   ROW(q4, Q4, kHasQ4, __VA_ARGS__)    \
   ROW(q8r, Q8r, kHasQ8r, __VA_ARGS__) \
   ROW(q4m, Q4m, kHasQ4m, __VA_ARGS__) \
-  ROW(q4k, Q4k, kHasQ4m, __VA_ARGS__)
+  ROW(q4k, Q4k, kHasQ4m, __VA_ARGS__) \
+  ROW(q4t, Q4t, kHasQ4t, __VA_ARGS__) \
+  ROW(q2, Q2, kHasQ2, __VA_ARGS__)    \
+  ROW(q1, Q1, kHasQ1, __VA_ARGS__)
 
 }  // namespace phasor

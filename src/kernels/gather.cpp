@@ -132,31 +132,28 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
         p + static_cast<size_t>(minimum_plane_bytes(type, panels ? kLanes : rows, groups));
     Grid grid = {0.0f, 0.0f};
     for (size_t k = 0; k < cols; ++k) {
-      const size_t g = k / kGroup, in_half = k % (kGroup / 2);
+      const size_t g = k / kGroup;
       if (k % kGroup == 0) grid = grid_at(p, type, layout, groups, panels ? o : row, g);
-      const size_t at = panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + in_half;
-      const int n = values[at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15;
+      const size_t at = panels ? panel_index(type, o, k) : row_index(type, cols, row, k);
+      const unsigned n = code_in(values[at], 4, k);
       y[k] = static_cast<float>(n) * grid.scale + grid.least;
     }
     return;
   }
   // The scale of each group, then its values.
-  const size_t plane = static_cast<size_t>(scale_plane_bytes((panels ? kLanes : rows) * groups));
-  const bool bytes = value_bits(type) == 8;
+  const unsigned char* values =
+      p + static_cast<size_t>(scale_plane_bytes(type, panels ? kLanes : rows, groups));
+  const unsigned bits = value_bits(type);
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
     const size_t g = k / kGroup;
     if (k % kGroup == 0)
-      scale = widen_f16(half(p + (panels ? g * kLanes + o : row * groups + g) * 2));
-    int32_t value;
-    if (bytes) {
-      value = static_cast<int8_t>(
-          p[plane + (panels ? panel_index_q8(o, k) : row * groups * kGroup + k)]);
-    } else {
-      const size_t at =
-          panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + k % (kGroup / 2);
-      value = (p[plane + at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15) - 8;
-    }
+      scale = widen_f16(half(p + static_cast<size_t>(panels ? panel_scale(type, o, g)
+                                                            : row_scale(type, groups, row, g))));
+    const unsigned char byte =
+        values[panels ? panel_index(type, o, k) : row_index(type, cols, row, k)];
+    const int32_t value = bits == 8 ? static_cast<int8_t>(byte)
+                                    : code_value(type, p, code_in(byte, bits, k));
     y[k] = scale * static_cast<float>(value);
   }
 }

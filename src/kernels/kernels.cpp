@@ -204,9 +204,9 @@ bool tiles_are_sound(const Kernels& k) {
       for (size_t o = 0; o < kLanes; ++o) {
         int32_t wanted = 0;
         for (size_t c = 0; c < kCols; ++c) {
-          const unsigned byte = panel[64 + (nibbles ? panel_index_q4(o, c) : panel_index_q8(o, c))],
-                         high = c % kGroup < kGroup / 2 ? 0 : 4;
-          wanted += x[r][c] * (nibbles ? static_cast<int32_t>(byte >> high & 15u) - 8
+          const unsigned byte =
+              panel[64 + (nibbles ? panel_index_code(4, o, c) : panel_index_q8(o, c))];
+          wanted += x[r][c] * (nibbles ? code_value(Type::q4, panel, code_in(byte, 4, c))
                                        : static_cast<int8_t>(byte));
         }
         if (y[r][o] != static_cast<float>(wanted)) return false;

@@ -69,24 +69,33 @@ struct Scalar {
       return at(p, cache_scale_q8(slot, d), cache_value_q8(slot, d));
     }
   };
-  // Value (output i, k of a group) of the group's bytes, and what it lies above the one that it
-  // stands for: q8, and q4 as n, which stands for n − 8. q8r has q8's values.
+  // Value (output i, k of a group) of the group's bytes g in a panel, and what it lies above the
+  // one that it stands for: q8, and of codes step·n. q8r has q8's values.
   struct Q8 {
+    static constexpr Type kType = Type::q8;
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     static constexpr int32_t kOffset = 0;
     static constexpr Type kMinima = Type::f32;  // none
-    static int32_t value(const unsigned char* g, size_t i, size_t k) {
+    static int32_t value(const unsigned char*, const unsigned char* g, size_t i, size_t k) {
       return static_cast<int8_t>(g[panel_index_q8(i, k)]);
     }
   };
-  struct Q4 {
-    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
-    static constexpr int32_t kOffset = 8;
+  template <Type T>
+  struct Codes {
+    static constexpr Type kType = T;
+    static constexpr unsigned kBits = value_bits(T);
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(kBits);
+    static constexpr int32_t kOffset = static_cast<int32_t>(code_less(T));
     static constexpr Type kMinima = Type::f32;
-    static int32_t value(const unsigned char* g, size_t i, size_t k) {
-      return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
+    static int32_t value(const unsigned char* panel, const unsigned char* g, size_t i, size_t k) {
+      const unsigned n = code_in(g[panel_index_code(kBits, i, k)], kBits, k);
+      return code_value(T, panel, n) + kOffset;
     }
   };
+  struct Q4 : Codes<Type::q4> {};
+  struct Q4t : Codes<Type::q4t> {};
+  struct Q2 : Codes<Type::q2> {};
+  struct Q1 : Codes<Type::q1> {};
 
   // n as it is; the groups have minima (grid_at).
   struct Q4m : Q4 {
@@ -220,7 +229,7 @@ struct Scalar {
     int32_t isum[kLanes] = {};
     for (size_t k = 0; k < groups * kGroup; ++k)
       for (size_t i = 0; i < kLanes; ++i)
-        isum[i] += x[k] * Q8::value(panel + kLanes * 4, i, k);
+        isum[i] += x[k] * Q8::value(panel, panel + kLanes * 4, i, k);
     for (size_t i = 0; i < kLanes; ++i)
       y[i] = static_cast<float>(isum[i]) * (sx * F32::weight(panel, i, 0));
   }
@@ -232,11 +241,16 @@ struct Scalar {
     for (size_t g = 0; g < groups; ++g, x += kGroup, values += Q::kGroupBytes)
       for (size_t i = 0; i < kLanes; ++i) {
         int32_t isum = 0;
-        for (size_t k = 0; k < kGroup; ++k) isum += x[k] * Q::value(values, i, k);
+        for (size_t k = 0; k < kGroup; ++k) isum += x[k] * Q::value(panel, values, i, k);
         const Grid grid = grid_at(panel, Q::kMinima, Layout::panel16, groups, i, g);
         acc[i] = fma1(static_cast<float>(isum), xs[g] * grid.scale, acc[i]);
         acc[i] = fma1(xs[g] * static_cast<float>(xsum[g]), grid.least, acc[i]);
       }
+  }
+
+  template <class Q>
+  static float scale_of(const unsigned char* panel, size_t i, size_t g) {
+    return half_at(panel + panel_scale(Q::kType, i, g), 0);
   }
 
   template <class Q>
@@ -261,7 +275,7 @@ struct Scalar {
     if (minimum_type(Q::kMinima))
       return linear_minimum<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
-    const size_t plane = kOneScale ? kLanes * 4 : plane_bytes(groups),
+    const size_t plane = kOneScale ? kLanes * 4 : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
@@ -274,11 +288,11 @@ struct Scalar {
           for (size_t i = 0; i < kLanes; ++i) {
             isum[i] = -Q::kOffset * xsum[r * groups + g];
             for (size_t k = 0; k < kGroup; ++k)
-              isum[i] += x[k] * Q::value(panel + plane + g * Q::kGroupBytes, i, k);
+              isum[i] += x[k] * Q::value(panel, panel + plane + g * Q::kGroupBytes, i, k);
           }
           for (size_t i = 0; i < kLanes; ++i)
             acc[i] = fma1(static_cast<float>(isum[i]),
-                          xs[r * groups + g] * half_at(panel, g * kLanes + i), acc[i]);
+                          xs[r * groups + g] * scale_of<Q>(panel, i, g), acc[i]);
         }
         store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
       }
@@ -291,10 +305,10 @@ struct Scalar {
     return fma1(255.0f, static_cast<float>(high), static_cast<float>(low));
   }
   template <class Q>
-  static float wide_sum(const int8_t* x, size_t apart, size_t count, const unsigned char* values,
-                        size_t i, int32_t high, int32_t low) {
+  static float wide_sum(const int8_t* x, size_t apart, size_t count, const unsigned char* panel,
+                        const unsigned char* values, size_t i, int32_t high, int32_t low) {
     for (size_t k = 0; k < count; ++k) {
-      const int32_t w = Q::value(values, i, k);
+      const int32_t w = Q::value(panel, values, i, k);
       high += x[k] * w;
       low += x[apart + k] * w;
     }
@@ -310,13 +324,13 @@ struct Scalar {
       for (size_t i = 0; i < kLanes; ++i) {
         const int32_t high = xsum[g], low = xsum[groups + g];
         const float sum =
-            wide_sum<Q>(x, apart, kGroup, values, i, -kLess * high, -kLess * low);
+            wide_sum<Q>(x, apart, kGroup, panel, values, i, -kLess * high, -kLess * low);
         if (minimum_type(Q::kMinima)) {
           const Grid grid = grid_at(panel, Q::kMinima, Layout::panel16, groups, i, g);
           acc[i] = fma1(sum, xs[g] * grid.scale, acc[i]);
           acc[i] = fma1(xs[g] * joined(high, low), grid.least, acc[i]);
         } else {
-          acc[i] = fma1(sum, xs[g] * half_at(panel, g * kLanes + i), acc[i]);
+          acc[i] = fma1(sum, xs[g] * scale_of<Q>(panel, i, g), acc[i]);
         }
       }
   }
@@ -328,7 +342,7 @@ struct Scalar {
     const size_t plane = kOneScale ? kLanes * 4
                          : minimum_type(Q::kMinima)
                              ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
-                             : plane_bytes(groups),
+                             : panel_plane_bytes(Q::kType, groups),
                  cols = groups * kGroup;
     const unsigned char* panel = static_cast<const unsigned char*>(w);
     for (size_t p = 0; p < panels; ++p, panel += plane + groups * Q::kGroupBytes)
@@ -336,7 +350,7 @@ struct Scalar {
         const int8_t* x = xq + r * 2 * cols;
         float acc[kLanes] = {};
         for (size_t i = 0; i < kLanes && kOneScale; ++i)
-          acc[i] = wide_sum<Q8>(x, cols, cols, panel + plane, i, 0, 0) *
+          acc[i] = wide_sum<Q8>(x, cols, cols, panel, panel + plane, i, 0, 0) *
                    (xs[r] * F32::weight(panel, i, 0));
         if (!kOneScale)
           wide_row<Q>(acc, x, xs + r * groups, xsum + r * 2 * groups, panel, panel + plane, groups);

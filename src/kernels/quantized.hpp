@@ -1,10 +1,11 @@
-// The linear products of the vector levels with weights in q8, q4, q4m, q4k and q8r: activations to
-// int8 row by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
+// The linear products of the vector levels with quantized weights: activations to int8 row by row,
+// exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
 // 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19). Inputs of
 // 16 bits are two rows of int8 with the same weights (rule 1.21).
 #pragma once
 #include <type_traits>
 
+#include "constants.hpp"
 #include "functions.hpp"
 #include "linear.hpp"
 #include "minima.hpp"
@@ -181,15 +182,20 @@ struct Quantized {
     PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i) sum[i] = total[i];
   }
 
-  // One group: R rows of activations by P panels.
-  struct Q8 : L::Int8 {
-    using Int8 = typename L::Int8;
-    static constexpr bool kOneScale = false, kMinima = false, kSupers = false;
-    static constexpr size_t kPlanes = 1;
-    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
+  // The plane of f16 scales of a type's panels.
+  template <Type T>
+  struct Scales {
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = false,
+                          kTabled = table_type(T);
+    static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T));
+    static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
-      to[0] = L::half16(plane + g * (kLanes * 2));
+      to[0] = L::half16(plane + panel_scale(T, 0, g));
     }
+  };
+  // One group: R rows of activations by P panels.
+  struct Q8 : L::Int8, Scales<Type::q8> {
+    using Int8 = typename L::Int8;
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -226,38 +232,52 @@ struct Quantized {
       }
     }
   };
-  template <class Int4>
-  struct Nibbles : Int4 {
-    static constexpr bool kOneScale = false;
-    static constexpr size_t kPlanes = 1, kGroupBytes = kLanes * kGroup / 2;
+  // Codes n of a type, as step·n: its fields of a byte are values of k that lie kApart apart, and
+  // are multiplied by twos.
+  template <Type T, class Int4>
+  struct Codes : Int4, Scales<T> {
+    static constexpr unsigned kBits = value_bits(T);
+    static constexpr size_t kApart = code_bytes(kBits), kGroupBytes = kLanes * kApart;
+    // A step of 2 is a field one bit further left.
+    static constexpr int kMore = code_step(T) == 2, kMask = ((1 << kBits) - 1) << kMore;
+    static PHASOR_INLINE typename Int4::Sum start(int32_t sum) {
+      return Int4::start(-static_cast<int32_t>(code_less(T)) * sum);
+    }
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
       constexpr size_t kHeld = kHeldOf<V, R, P>;
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4)
-        PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
-          typename Int4::Nibbles wk[kHeld];
-          PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
-            wk[p] = Int4::nibbles(w[b + p] + k * kLanes);
-          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-            const typename Int4::Both xk = Int4::both(x[r] + k);
-            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) Int4::dot(sum[r][b + p], wk[p], xk);
-          }
-        }
+      PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
+        PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld)
+          each<4 / kBits>([&](auto i) PHASOR_LAMBDA {
+            constexpr int kFirst = static_cast<int>(2 * i * kBits) - kMore,
+                          kSecond = kFirst + static_cast<int>(kBits);
+            typename Int4::Nibbles wk[kHeld];
+            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+              wk[p] = Int4::template nibbles<kFirst, kSecond, kMask>(w[b + p] + k * kLanes);
+            PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+              const typename Int4::Both xk = Int4::both(x[r] + k + 2 * i * kApart, kApart);
+              PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) Int4::dot(sum[r][b + p], wk[p], xk);
+            }
+          });
     }
   };
-
-  struct Q4 : Nibbles<typename L::Int4> {
-    static constexpr bool kMinima = false, kSupers = false;
-    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
+  struct Q4 : Codes<Type::q4, typename L::Int4> {};
+  struct Q2 : Codes<Type::q2, typename L::Int4m> {};
+  struct Q1 : Codes<Type::q1, typename L::Int4m> {};
+  // Codes of a table: a group becomes one of q8 first (sum_group).
+  struct Q4t : Q8 {
+    static constexpr bool kTabled = true;
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(4);
+    static PHASOR_INLINE size_t plane(size_t groups) { return Scales<Type::q4t>::plane(groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
-      to[0] = L::half16(plane + g * (kLanes * 2));
+      Scales<Type::q4t>::scales(to, plane, g);
     }
   };
   // Nibbles as they are, with a scale and a minimum for each group.
-  struct Q4m : Nibbles<typename L::Int4m> {
+  struct Q4m : Codes<Type::q4m, typename L::Int4m> {
     using Sum = typename L::Int4m::Sum;
-    static constexpr bool kMinima = true, kSupers = false;
+    static constexpr bool kMinima = true;
     static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
     static PHASOR_INLINE size_t plane(size_t groups) {
       return static_cast<size_t>(minimum_plane_bytes(Type::q4m, kLanes, groups));
@@ -287,15 +307,22 @@ struct Quantized {
       return fma(V::set(255.0f), Q::to_float(sum[2 * r][p]), Q::to_float(sum[2 * r + 1][p]));
   }
 
-  // The sums of group g: R rows by P panels, whose groups begin at w.
+  // The sums of group g: R rows by P panels, whose planes and groups begin at plane and w.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R * Q::kPlanes][P],
                                       const IntRows<Q::kPlanes> (&rows)[R],
+                                      const unsigned char* const (&plane)[P],
                                       const unsigned char* const (&w)[P], size_t g) {
     constexpr size_t kPlanes = Q::kPlanes;
     const int8_t* x[R * kPlanes];
     const unsigned char* wg[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
+    alignas(64) unsigned char values[P][Q::kTabled ? Q8::kGroupBytes : 1];
+    if constexpr (Q::kTabled)
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+        L::look_up(values[p], wg[p], plane[p]);
+        wg[p] = values[p];
+      }
     PHASOR_UNROLL for (size_t i = 0; i < R * kPlanes; ++i) {
       const IntRows<kPlanes>& row = rows[i / kPlanes];
       x[i] = row.plane(i % kPlanes) + g * kGroup;
@@ -331,7 +358,7 @@ struct Quantized {
     for (size_t g = 0; g < rows[0].groups; ++g) {
       if constexpr (T::kStream) ahead.ask();
       typename Q::Sum sum[R * Q::kPlanes][P];
-      sum_group<Q, R, P>(sum, rows, values, g);
+      sum_group<Q, R, P>(sum, rows, scale_plane, values, g);
       V scales[P][1 + Q::kMinima];
       if constexpr (Q::kSupers) {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
@@ -381,8 +408,9 @@ struct Quantized {
   // groups.
   template <class Q>
   static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const IntRows<Q::kPlanes> (&row)[1],
-                                        const unsigned char* plane,
+                                        const unsigned char* const (&planes)[1],
                                         const unsigned char* const (&values)[1], size_t groups) {
+    const unsigned char* const plane = planes[0];
     constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
     using Kept = std::conditional_t<Q::kSupers, Super<L>[kScales / kSuper],
                                     float[kScales][kOf][kLanes]>;
@@ -390,22 +418,23 @@ struct Quantized {
     for (size_t first = 0; first < groups; first += kScales) {
       const size_t end = groups - first < kScales ? groups : first + kScales;
       V of[1][kOf];
-      for (size_t g = first; g < end; g += Q::kSupers ? kSuper : 1) {
+      for (size_t g = first; g < end; g += Q::kSupers ? kSuper : Q::kSharing) {
         if constexpr (Q::kSupers) {
           super_of(kept[(g - first) / kSuper], plane, g);
         } else {
           Q::scales(of[0], plane, g);
-          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(kept[g - first][i]);
+          float(&to)[kOf][kLanes] = kept[(g - first) / Q::kSharing];
+          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(to[i]);
         }
       }
       for (size_t g = first; g < end; ++g) {
         typename Q::Sum sum[Q::kPlanes][1];
-        sum_group<Q, 1, 1>(sum, row, values, g);
+        sum_group<Q, 1, 1>(sum, row, planes, values, g);
         PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) {
           if constexpr (Q::kSupers)
             of[0][i] = kept[(g - first) / kSuper].at(g % kSuper, i);
           else
-            of[0][i] = V::load(kept[g - first][i]);
+            of[0][i] = V::load(kept[(g - first) / Q::kSharing][i]);
         }
         add_group<Q, 1, 1>(acc, sum, row, g, of);
       }
@@ -420,10 +449,10 @@ struct Quantized {
                  bytes = plane + groups * Q::kGroupBytes;
     const IntRows<Q::kPlanes> row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
-      const unsigned char* values[1] = {w + plane};
+      const unsigned char *planes[1] = {w}, *values[1] = {w + plane};
       V acc[1][1];
       start_chains(acc);
-      stream_tile<Q>(acc, row, w, values, groups);
+      stream_tile<Q>(acc, row, planes, values, groups);
       store_tile(out, acc, p * kLanes);
     }
   }

@@ -25,7 +25,7 @@ uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
     case 8:
       return p[at];
     default:
-      return p[at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
+      return code_in(p[at], value_bits(type), k);
   }
 }
 
@@ -61,17 +61,15 @@ void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool u
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
   const bool whole = has_row_scale(type), minima = has_minima(type);
   const uint64_t groups = groups_of(cols),
-                 scales = grouped_type(type) && !minima ? groups * kLanes : 0,
-                 plane = whole    ? kLanes * 4
-                         : minima ? minimum_plane_bytes(type, kLanes, groups)
-                                  : scale_plane_bytes(scales);
+                 plane = plane_bytes(type, kLanes, cols);
+  const bool scaled = grouped_type(type) && !minima;
   for (size_t o = used; o < kLanes && whole; ++o)
     if (load_u32(panel + 4 * o) != 0) return false;
-  for (uint64_t i = scales * 2; i < plane && !whole && !minima; ++i)
+  for (uint64_t i = scale_plane_used(type, kLanes, groups); i < plane && scaled; ++i)
     if (panel[i] != 0) return false;
-  for (uint64_t g = 0; g < scales; g += kLanes)
+  for (size_t g = 0; g < groups && scaled; g += static_cast<size_t>(sharing_of(type)))
     for (size_t o = used; o < kLanes; ++o)
-      if (load_u16(panel + 2 * (g + o)) != 0) return false;
+      if (load_u16(panel + panel_scale(type, o, g)) != 0) return false;
   const uint64_t stored = stored_cols(type, cols);
   const size_t end = static_cast<size_t>(pair_type(type) ? round_up(stored, 2) : stored);
   for (size_t o = 0; o < kLanes; ++o)
@@ -94,19 +92,17 @@ bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t 
 // Rows of a quantized table: nothing between the scales and the values, nor from cols to the end of
 // a row's last group.
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
-  const uint64_t groups = groups_of(cols), half = kGroup / 2,
+  const uint64_t groups = groups_of(cols),
                  count = has_minima(type) ? rows * minimum_scale_bytes(type, groups)
-                                                       : rows * groups * 2,
+                                          : scale_plane_used(type, rows, groups),
                  plane = round_up(count, 64);
+  const unsigned bits = value_bits(type);
   for (uint64_t i = count; i < plane; ++i)
     if (p[i] != 0) return false;
-  for (uint64_t r = 0; r < rows && cols % kGroup != 0; ++r)
-    for (uint64_t k = cols % kGroup; k < kGroup; ++k) {
-      const uint64_t group = (r + 1) * groups - 1;
-      const uint32_t value = value_bits(type) == 8
-                                 ? p[plane + group * kGroup + k]
-                                 : p[plane + group * half + k % half] >> (k < half ? 0 : 4) & 15u;
-      if (value != 0) return false;
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t k = cols; k < stored_cols(type, cols); ++k) {
+      const unsigned byte = p[plane + row_index(type, cols, r, k)];
+      if ((bits == 8 ? byte : code_in(byte, bits, k)) != 0) return false;
     }
   return true;
 }
@@ -131,7 +127,8 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
   bool finite = true, padded = true;
   if (e.layout == Layout::panel16) {
     const uint64_t bytes = panel_bytes(e.type, e.cols);
-    const uint64_t scales = groups_of(e.cols) * kLanes, values = uint64_t(e.cols) * kLanes;
+    const uint64_t scales = scales_of(e.type, groups_of(e.cols)) * kLanes,
+                   values = uint64_t(e.cols) * kLanes;
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
         const uint32_t used = rows - row;
@@ -139,8 +136,9 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
           check_plane(&finite, &padded, p, e, used);
         else
           finite = finite && (has_row_scale(e.type) ? row_scales(p, kLanes)
-                              : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
-                                                            : finite_numbers(p, values, e.type));
+                              : grouped_type(e.type)
+                                  ? finite_numbers(p + table_bytes(e.type), scales, Type::f16)
+                                  : finite_numbers(p, values, e.type));
         padded = padded && padding_is_zero(p, e.type, e.cols, used);
       }
   } else if (has_row_scale(e.type)) {
@@ -150,7 +148,8 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
     check_plane(&finite, &padded, p, e, e.rows);
   } else if (quantized_type(e.type)) {
-    finite = finite_numbers(p, e.rows * groups_of(e.cols), Type::f16);
+    finite = finite_numbers(p + table_bytes(e.type), e.rows * scales_of(e.type, groups_of(e.cols)),
+                            Type::f16);
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
   } else if (e.type != Type::f64) {
     finite = finite_numbers(p, uint64_t(e.rows) * e.cols, e.type);

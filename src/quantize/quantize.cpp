@@ -74,11 +74,11 @@ void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredErro
   r->tensor = tensor_name(e.key);
 }
 
-// False: no matrix's type has this name.
+// False: no type that a matrix becomes has this name.
 bool type_of(Type* out, const char* name) {
   for (unsigned code = 1; code <= kTypes; ++code) {
     const Type type = static_cast<Type>(code);
-    if (no_matrix_type(type)) continue;
+    if (no_matrix_type(type) || given_type(type)) continue;
     const char *a = name, *b = type_name(type);
     while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
     if (a != nullptr && *a == *b) return *out = type, true;

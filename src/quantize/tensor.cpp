@@ -20,7 +20,9 @@ size_t groups(const Rows& r) { return static_cast<size_t>(groups_of(r.cols)); }
 // Where row o's scale of group g lies, in bytes; the row's own one.
 size_t scale_at(const Rows& r, size_t o, size_t g) {
   if (whole_type(r.type)) return 4 * (r.layout == Layout::panel16 ? o : r.first + o);
-  return 2 * (r.layout == Layout::panel16 ? g * kLanes + o : (r.first + o) * groups(r) + g);
+  return static_cast<size_t>(r.layout == Layout::panel16
+                                 ? panel_scale(r.type, o, g)
+                                 : row_scale(r.type, groups(r), r.first + o, g));
 }
 
 size_t plane_bytes(const Rows& r) {
@@ -28,7 +30,7 @@ size_t plane_bytes(const Rows& r) {
   return static_cast<size_t>(phasor::plane_bytes(r.type, rows, r.cols));
 }
 
-// Where the value of row o and column k lies, in bytes; of 4 bits its byte.
+// Where the value of row o and column k lies, in bytes; of fewer than 8 bits its byte.
 size_t value_at(const Rows& r, size_t o, size_t k) {
   const size_t at = r.layout == Layout::panel16 ? panel_index(r.type, o, k)
                                                 : row_index(r.type, r.cols, r.first + o, k);
@@ -47,15 +49,16 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
     default:
       break;
   }
-  const bool low = k % kGroup < kGroup / 2;
+  const unsigned bits = value_bits(r.type);
   if (minimum_type(r.type)) {
     const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
-    return static_cast<float>(low ? *p & 15 : *p >> 4) * grid.scale + grid.least;
+    return static_cast<float>(code_in(*p, bits, k)) * grid.scale + grid.least;
   }
   const unsigned char* at = in + scale_at(r, o, k / kGroup);
   const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
-  if (value_bits(r.type) == 8) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
-  return static_cast<float>((low ? *p & 15 : *p >> 4) - 8) * scale;
+  const int32_t value =
+      bits == 8 ? static_cast<int8_t>(*p) : code_value(r.type, in, code_in(*p, bits, k));
+  return static_cast<float>(value) * scale;
 }
 
 // 64 columns of row o from k on, or those that there are, rotated as `scale` says (0: not) from

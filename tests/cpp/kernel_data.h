@@ -135,7 +135,7 @@ struct Fnv {
 inline std::vector<unsigned char> quantized_panels(Random& random, size_t panels, size_t groups,
                                                    Type type = Type::q8) {
   const size_t values = groups * kLanes * (type == Type::q8 ? kGroup : kGroup / 2);
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, kLanes, groups)),
                bytes = plane + values;
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p) {
@@ -201,11 +201,35 @@ inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, si
   return w;
 }
 
+// The same of q4t, q2 and q1: any codes, and of a table any values.
+inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t panels,
+                                              size_t groups) {
+  const size_t bytes = static_cast<size_t>(panel_bytes(type, groups * kGroup)),
+               scales = static_cast<size_t>(scales_of(type, groups)) * kLanes;
+  std::vector<unsigned char> w(panels * bytes + 64);
+  for (unsigned char& byte : w) {
+    const size_t kind = random.below(8);
+    byte = kind == 0 ? 0x80 : kind == 1 ? 0x7f : static_cast<unsigned char>(random.below(256));
+  }
+  for (size_t p = 0; p < panels; ++p)
+    for (size_t i = 0; i < scales; ++i) {
+      const size_t kind = random.below(8);
+      uint16_t h = static_cast<uint16_t>(0x1800 + random.below(0x1000));
+      if (kind == 0) h = static_cast<uint16_t>(h | 0x8000);
+      if (kind == 1) h = static_cast<uint16_t>(random.below(0x400));
+      if (kind == 2) h = 0;
+      std::memcpy(&w[p * bytes + panel_scale(type, i % kLanes, 0) +
+                     i / kLanes * (kLanes * 2)], &h, 2);
+    }
+  return w;
+}
+
 // The same of any quantized type.
 inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t panels,
                                             size_t groups) {
   if (type == Type::q8r) return whole_panels(random, panels, groups);
   if (minimum_type(type)) return minimum_panels(random, type, panels, groups);
+  if (given_type(type)) return code_panels(random, type, panels, groups);
   return quantized_panels(random, panels, groups, type);
 }
 

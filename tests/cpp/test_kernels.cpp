@@ -201,7 +201,7 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
           Int8Activations x(&random, rows * groups, kGroup);
           Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-          const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
+          const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, kLanes, groups));
           const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2),
                        bytes = plane + groups * group_bytes;
           for (const Kernels* k : product_levels()) {
@@ -219,7 +219,7 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
                   for (size_t i = 0; i < kGroup; ++i) {
                     const unsigned char* values = panel + plane + g * group_bytes;
                     const int nibble =
-                        values[panel_index_q4(o % kLanes, i)] >> (i < kGroup / 2 ? 0 : 4) & 15;
+                        values[panel_index_code(4, o % kLanes, i)] >> (i < kGroup / 2 ? 0 : 4) & 15;
                     const int weight =
                         type == Type::q8
                             ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, i)])

@@ -92,6 +92,29 @@ void hash_minima(const Kernels& k, const Check& check) {
   }
 }
 
+// q4t, q2 and q1 likewise, with inputs of 8 and of 16 bits.
+void hash_codes(const Kernels& k, const Check& check) {
+  Random random(20261128);
+  const size_t rows = 19, panels = 5, n = panels * kLanes, groups = 11;
+  Array<float> bias = floats(random, n), y(rows * n);
+  for (const Type type : {Type::q4t, Type::q2, Type::q1}) {
+    const std::vector<unsigned char> w = code_panels(random, type, panels, groups);
+    const std::string name = kTypeNames[static_cast<int>(type)];
+    Int8Activations x(&random, rows * groups, kGroup);
+    Int16Activations wide(&random, rows, groups, kGroup);
+    k.linear_int8(type)(y, n, x.q, x.scale, x.sum, rows, w.data(), bias, n - 5, panels, groups);
+    check(("linear_" + name).c_str(), y, rows * n);
+    k.linear_int8(type)(y, n, x.q, x.scale, x.sum, 1, w.data(), nullptr, 0, panels, groups);
+    check(("linear_" + name + " of one row").c_str(), y, n);
+    k.linear_int16(type)(y, n, wide.q, wide.scale, wide.sum, rows, w.data(), bias, n - 5, panels,
+                         groups);
+    check(("linear16_" + name).c_str(), y, rows * n);
+    k.linear_int16(type)(y, n, wide.q, wide.scale, wide.sum, 1, w.data(), nullptr, 0, panels,
+                         groups);
+    check(("linear16_" + name + " of one row").c_str(), y, n);
+  }
+}
+
 // Inputs of 16 bits, of numbers of their own: their rounding, and the products of every type with
 // values and parts at the ends of their ranges; q8 and q8r with weights of −128 and 127 and with
 // ±32512 throughout.
@@ -169,7 +192,7 @@ void hash_level(const Kernels& k, bool print) {
   check("linear_q8", y, rows * n);
   // Weights of −128 and 127 with activations of ±127 throughout (1.4).
   std::vector<unsigned char> extreme = w8;
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, kLanes, groups)),
                bytes = plane + groups * kLanes * kGroup;
   for (size_t p = 0; p < panels; ++p)
     for (size_t i = plane; i < bytes; ++i)
@@ -286,6 +309,7 @@ void hash_level(const Kernels& k, bool print) {
   hash_whole(k, check);
   hash_minima(k, check);
   hash_inputs16(k, check);
+  hash_codes(k, check);
 }
 
 }  // namespace

@@ -33,10 +33,10 @@ float largest(const float* x, size_t n) {
 }
 
 // Value (o, k) of a panel whose values begin at p.
-int32_t weight(Type type, const unsigned char* p, size_t o, size_t k) {
+int32_t weight(Type type, const unsigned char* panel, const unsigned char* p, size_t o, size_t k) {
   if (value_bits(type) == 8) return static_cast<int8_t>(p[panel_index_q8(o, k)]);
-  return (p[panel_index_q4(o, k)] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15) -
-         (type == Type::q4 ? 8 : 0);
+  const unsigned n = code_in(p[panel_index_code(value_bits(type), o, k)], value_bits(type), k);
+  return minimum_type(type) ? static_cast<int32_t>(n) : code_value(type, panel, n);
 }
 
 // Output o of a row, as the rule has it, from whole numbers of 64 bits.
@@ -48,7 +48,7 @@ float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsi
   const auto sums = [&](size_t from, size_t to) {
     int64_t high = 0, low = 0;
     for (size_t k = from; k < to; ++k) {
-      const int64_t w = weight(type, values, o, k);
+      const int64_t w = weight(type, panel, values, o, k);
       high += w * x.q[row + k];
       low += w * x.q[row + n + k];
     }
@@ -63,11 +63,11 @@ float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsi
   float acc = 0.0f;
   for (size_t g = 0; g < groups; ++g) {
     Grid grid = {0, 0};
+    const unsigned char* at = panel + panel_scale(type, o, g);
     if (minimum_type(type))
       grid = grid_at(panel, type, Layout::panel16, groups, o, g);
     else
-      grid.scale = widen_f16(static_cast<uint16_t>(panel[(g * kLanes + o) * 2] |
-                                                   panel[(g * kLanes + o) * 2 + 1] << 8));
+      grid.scale = widen_f16(static_cast<uint16_t>(at[0] | at[1] << 8));
     const float sx = x.scale[r * groups + g];
     volatile float scale = sx * grid.scale;
     acc = std::fma(sums(g * kGroup, (g + 1) * kGroup), scale, acc);
@@ -144,7 +144,8 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 }
 
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
-  for (const Type type : {Type::q8, Type::q4, Type::q4m, Type::q4k, Type::q8r})
+  for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
+                          Type::q8r})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9})
       for (const size_t panels : Sizes{1, 2, 3, 5})
         for (const size_t groups : Sizes{2, 8, 10}) {

@@ -251,7 +251,7 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
                groups = static_cast<size_t>(groups_of(cols));
   Array<float> f = floats(random, panels * kLanes * cols);
   const std::vector<unsigned char> q = quantized_panels(random, panels, groups);
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, rows, groups));
   std::vector<unsigned char> qr(plane + rows * groups * kGroup), h(rows * cols * 2);
   for (unsigned char& b : qr) b = static_cast<unsigned char>(random.below(256) & 0xbf);
   for (unsigned char& b : h) b = static_cast<unsigned char>(random.below(256) & 0xbf);
@@ -274,7 +274,8 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
       const size_t s = (k / 32 * 16 + row % 16) * 2;
       const float scale = widen_f16(static_cast<uint16_t>(panel[s] | panel[s + 1] << 8));
       const size_t at =
-          static_cast<size_t>(scale_plane_bytes(groups * 16)) + panel_index_q8(row % 16, k);
+          static_cast<size_t>(scale_plane_bytes(Type::q8, 16, groups)) +
+          panel_index_q8(row % 16, k);
       REQUIRE(same(y[k], scale * static_cast<float>(static_cast<int8_t>(panel[at]))));
     }
     gather_row(y, qr.data(), Type::q8, Layout::rows, rows, cols, row);
@@ -293,7 +294,7 @@ TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
   Random random(6);
   const size_t panels = static_cast<size_t>(panels_of(rows)),
                groups = static_cast<size_t>(groups_of(cols));
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, rows, groups));
   const std::vector<unsigned char> q = quantized_panels(random, panels, groups, Type::q4);
   std::vector<unsigned char> qr(plane + rows * groups * kGroup / 2), h(rows * cols * 2);
   for (unsigned char& b : qr) b = static_cast<unsigned char>(random.below(256) & 0xbf);
@@ -314,7 +315,8 @@ TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
     for (size_t k = 0; k < cols; ++k) {
       const unsigned char* panel =
           q.data() + row / 16 * static_cast<size_t>(panel_bytes(Type::q4, cols));
-      const unsigned char byte = panel[static_cast<size_t>(scale_plane_bytes(groups * 16)) +
+      const size_t plane_of_panel = static_cast<size_t>(scale_plane_bytes(Type::q8, 16, groups));
+      const unsigned char byte = panel[plane_of_panel +
                                        k / 32 * 256 + k % 16 / 4 * 64 + row % 16 * 4 + k % 4];
       const int value = (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
       REQUIRE(same(

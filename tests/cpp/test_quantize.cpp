@@ -43,7 +43,7 @@ TEST_CASE("quantize: every golden model in every type opens, is whole, and runs 
   for (const std::string& name : golden_models()) {
     if (!is_f32(name)) continue;
     const Block file = golden_file(name);
-    for (const char* type : phasor::kMatrixTypeNames) {
+    for (const char* type : phasor::kRoundedTypeNames) {
       CAPTURE(name);
       CAPTURE(type);
       phasor_rounding rounding[PHASOR_TYPES] = {};

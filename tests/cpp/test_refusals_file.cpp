@@ -272,7 +272,7 @@ TEST_CASE("refusals: a directory") {
            {56, load_u32(good.data() + at + 8), "directory: tensor 1: keys must ascend"},
            {56, load_u32(good.data() + at + 8) - 1, "directory: tensor 1: keys must ascend"},
            {12, 0 | 2 << 8, unknown.c_str()},
-           {12, 11 | 2 << 8, unknown.c_str()},
+           {12, (kTypes + 1) | 2 << 8, unknown.c_str()},
            {12, 1 | 0 << 8, unknown.c_str()},
            {12, 1 | 4 << 8, unknown.c_str()},
            {12, type_layout | 1 << 16,

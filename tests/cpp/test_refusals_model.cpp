@@ -328,7 +328,8 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
   const uint64_t q8 = panel_bytes(Type::q8, 42), q4 = panel_bytes(Type::q4, 42),
                  q8r = panel_bytes(Type::q8r, 42), q4m = 3 * panel_bytes(Type::q4m, 42),
                  q4k = 3 * panel_bytes(Type::q4k, 42);
-  const uint64_t plane = scale_plane_bytes(2 * 16), rows_plane = scale_plane_bytes(58 * 2);
+  const uint64_t plane = scale_plane_bytes(Type::q8, 16, 2),
+                 rows_plane = scale_plane_bytes(Type::q8, 58, 2);
   const uint64_t f32_last = 3 * panel_bytes(Type::f32, 42), f16_last = f32_last / 2;
   // 58 rows: of the fourth panel ten lanes are used. 42 columns: ten of the second group.
   const std::vector<Spot> spots = {
@@ -347,11 +348,11 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 9, 1, ""},
       {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 10, 1, output},
       {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 31 + 1, 1, output},
-      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 9), 0x10, output},
-      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 10), 0x01, output},
-      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 0), 0x10, output},
-      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 9), 0x01, ""},
-      {"tiny-gptj-q4", kOutputWeight, 3 * q4 + plane + panel_index_q4(10, 0), 0x10, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_code(4, 0, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_code(4, 0, 32 + 10), 0x01, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_code(4, 0, 32 + 0), 0x10, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_code(4, 0, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4", kOutputWeight, 3 * q4 + plane + panel_index_code(4, 10, 0), 0x10, output},
       {"tiny-lm-q8", kOutputWeight, 31, 0, ""},
       {"tiny-lm-q8", kOutputWeight, 32, 1, output},
       {"tiny-lm-q8", kOutputWeight, 63, 1, output},
@@ -364,7 +365,7 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 9, 0x01, ""},
       {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 10, 0x01, embedding},
       {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 58 * 32 - 1, 0x10, embedding},
-      {"tiny-lm-q8", kTargetEmbedding, scale_plane_bytes(59) + 31, 1, ""},
+      {"tiny-lm-q8", kTargetEmbedding, scale_plane_bytes(Type::q8, 59, 1) + 31, 1, ""},
       {"tiny-gptj-q8r", kOutputWeight, 64 + panel_index_q8(0, 41), 1, ""},
       {"tiny-gptj-q8r", kOutputWeight, 64 + panel_index_q8(0, 42), 1, output},
       {"tiny-gptj-q8r", kOutputWeight, q8r + 64 + panel_index_q8(15, 63), 1, output},
@@ -378,11 +379,11 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q8r", kTargetEmbedding, 256 + 42, 1, embedding},
       {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 64 + 41, 1, ""},
       {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 58 * 64 - 1, 1, embedding},
-      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 9), 0x10, output},
-      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 10), 0x01, output},
-      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 9), 0x01, ""},
-      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_q4(10, 0), 0x10, output},
-      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_q4(9, 0), 0x10, ""},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_code(4, 0, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_code(4, 0, 32 + 10), 0x01, output},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_code(4, 0, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_code(4, 10, 0), 0x10, output},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_code(4, 9, 0), 0x10, ""},
       {"tiny-gptj-q4m", kOutputWeight, q4m + 2 * 10, 1, output},
       {"tiny-gptj-q4m", kOutputWeight, q4m + 64 + 32 + 2 * 15 + 1, 1, output},
       {"tiny-gptj-q4m", kOutputWeight, q4m + 64 + 32 + 2 * 9 + 1, 1, ""},
@@ -391,9 +392,9 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q4m", kTargetEmbedding, 512 + 16 + 9, 0x01, ""},
       {"tiny-gptj-q4m", kTargetEmbedding, 512 + 16 + 10, 0x01, embedding},
       {"tiny-gptj-q4m", kTargetEmbedding, 512 + 58 * 32 - 1, 0x10, embedding},
-      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_q4(15, 32 + 9), 0x10, output},
-      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_q4(15, 32 + 9), 0x01, ""},
-      {"tiny-gptj-q4k", kOutputWeight, q4k + 256 + panel_index_q4(10, 0), 0x01, output},
+      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_code(4, 15, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_code(4, 15, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4k", kOutputWeight, q4k + 256 + panel_index_code(4, 10, 0), 0x01, output},
       {"tiny-gptj-q4k", kOutputWeight, q4k + 32 + 2 * 10, 1, output},
       {"tiny-gptj-q4k", kOutputWeight, q4k + 64 + 10, 1, output},
       {"tiny-gptj-q4k", kOutputWeight, q4k + 64 + 11 * 16 + 15, 1, output},
@@ -434,7 +435,7 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
 TEST_CASE("refusals: names of what is no type, layout, stack or part") {
   CHECK(std::string(type_name(Type::f64)) == "f64");
   CHECK(std::string(type_name(Type::q8rh)) == "q8rh");
-  CHECK(std::string(type_name(static_cast<Type>(11))) == "?");
+  CHECK(std::string(type_name(static_cast<Type>(kTypes + 1))) == "?");
   CHECK(std::string(layout_name(Layout::vector)) == "vector");
   CHECK(std::string(layout_name(static_cast<Layout>(4))) == "?");
   Descriptor d{};

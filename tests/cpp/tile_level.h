@@ -65,6 +65,9 @@ inline const Kernels& tile_twin_level() {
     k.linear_q8r = Twin::whole;
     k.linear_q8 = Twin::grouped<Twin::Q8>;
     k.linear_q4 = Twin::grouped<Twin::Q4>;
+    k.linear_q4t = Twin::grouped<Twin::Q4t>;
+    k.linear_q2 = Twin::grouped<Twin::Q2>;
+    k.linear_q1 = Twin::grouped<Twin::Q1>;
     k.peak_int8 = Twin::peak;
     return k;
   }();

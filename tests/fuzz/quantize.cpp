@@ -9,9 +9,9 @@ namespace {
 
 const char* any_type(Choices* c) {
   constexpr const char* kWrong[] = {"", "q5", "panel16"};
-  constexpr uint32_t kRight = sizeof phasor::kMatrixTypeNames / sizeof(char*);
+  constexpr uint32_t kRight = sizeof phasor::kRoundedTypeNames / sizeof(char*);
   const uint32_t i = c->below(c->chance(90) ? kRight : kRight + 3);
-  return i < kRight ? phasor::kMatrixTypeNames[i] : kWrong[i - kRight];
+  return i < kRight ? phasor::kRoundedTypeNames[i] : kWrong[i - kRight];
 }
 
 // Of matrices that somebody measured, or made up.

@@ -372,7 +372,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     for name, (make, _) in M.MODELS.items():
         if name in TYPELESS:
             continue
-        for kind in set(L.TYPES) - set(M.types_of(name)) - {L.F64}:
+        for kind in set(L.ROUNDED) - set(M.types_of(name)):
             file = f"v{VERSION}-{name.removeprefix('tiny-')}-{L.TYPES[kind]}"
             out[file] = (lambda make=make: small(make())), kind, M.sections_of(name)
     for name, make in {
@@ -394,7 +394,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:
         sections = marian_sections() if name == "marian" else {}
-        for kind in set(L.TYPES) - {L.F64} if name == "marian" else (L.F16,):
+        for kind in set(L.ROUNDED) if name == "marian" else (L.F16,):
             make = lambda name=name: translator(name)  # noqa: E731
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
     for kind in (L.F16, L.Q8):

@@ -712,10 +712,12 @@ MINIMA = {
     "tiny-bert": (L.Q4M,),
     "tiny-gptj": (L.Q4M, L.Q4K),
 }
+# Types that no float is rounded to, by a rule of their own.
+GIVEN = {"tiny-bert": (L.Q4T, L.Q2), "tiny-gptj": (L.Q4T, L.Q2, L.Q1)}
 # Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
 # types of the converter's rounding else.
 INPUTS16 = {
-    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH),
+    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1),
     "tiny-pre-learned": (L.Q8,),
 }
 
@@ -723,7 +725,7 @@ INPUTS16 = {
 def types_of(name: str) -> tuple[int, ...]:
     """The types in which a model is written."""
     every = (L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ()
-    return (L.F32, L.Q8) + every + WHOLE.get(name, ()) + MINIMA.get(name, ())
+    return (L.F32, L.Q8) + every + sum((of.get(name, ()) for of in (WHOLE, MINIMA, GIVEN)), ())
 
 
 # The models keep the rules of rounding that they were first written with, whatever the converter
@@ -769,6 +771,24 @@ def plain_q4(values: np.ndarray) -> Quantized:
         smallest, scales = np.where(better, error, smallest), np.where(better, scale, scales)
         best[better] = q[better].astype(np.int8)
     return Quantized(scales.reshape(len(values), -1), best.reshape(len(values), -1), L.Q4)
+
+
+def given(values: np.ndarray, kind_: int) -> Quantized:
+    """The nearest of the values that a code stands for, in f16 parts of a span's largest: of q4t
+    those of a table of squares."""
+    grid = {
+        L.Q4T: np.array([i * abs(i) for i in range(-8, 8)]) * 2,
+        L.Q2: np.array([-1, 0, 1, 2]),
+        L.Q1: np.array([-1, 1]),
+    }[kind_]
+    groups, spans = _groups(values), L.SPANS.get(kind_, L.GROUP) // L.GROUP
+    amax = np.abs(groups).max(axis=2)
+    amax = np.pad(amax, ((0, 0), (0, -amax.shape[1] % spans))).reshape(len(values), -1, spans)
+    scales = (amax.max(axis=2) / np.float32(np.abs(grid).max())).astype(np.float16)
+    wide = np.repeat(scales.astype(np.float32), spans, axis=1)[:, : groups.shape[1], None]
+    parts = np.divide(groups, wide, where=wide > 0, out=np.zeros_like(groups))
+    nearest = np.abs(parts[..., None] - grid.astype(np.float32)).argmin(axis=3)
+    return Quantized(scales, grid[nearest].astype(np.int8).reshape(len(values), -1), kind_)
 
 
 def with_minus_128(values: np.ndarray) -> Quantized:
@@ -822,6 +842,8 @@ def write_described(
         return (
             Quantized(*L.quantize(values, kind_), kind_)
             if kind_ in L.WHOLE + L.MINIMA
+            else given(values, kind_)
+            if kind_ not in L.ROUNDED
             else plain_q4(values)
             if kind_ == L.Q4
             else with_minus_128(values)

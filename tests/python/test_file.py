@@ -58,7 +58,7 @@ def write(path, descriptor=None, kind=L.F32, source=weights, extra=None):
     return report
 
 
-@pytest.mark.parametrize("kind", L.MATRICES)
+@pytest.mark.parametrize("kind", L.ROUNDED)
 def test_round_trip(tmp_path, kind):
     path = tmp_path / "m.phasor"
     report = write(path, kind=kind, extra={F.TARGET_TOKENIZER: b"abc", F.VECTORS: b"12345"})

@@ -3,6 +3,7 @@ it writes and what it reads."""
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ gguf = pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
 from conversions import convert_to
+from places import ROOT
+from phasor.errors import PhasorError  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
+from phasor.sources.gguf import types as gguf_types  # noqa: E402
 from phasor.sources.gguf.container import GGUF, TYPES  # noqa: E402
 
 Q = gguf.GGMLQuantizationType
@@ -30,10 +34,12 @@ def random_blocks(kind: gguf_file.Type, rng: np.random.Generator) -> np.ndarray:
         if name in (kind.block.names or ()):
             values = rng.normal(size=blocks.shape).astype(np.float32)
             blocks[name] = values.view("<u4") >> 16 if kind.name == "BF16" else values
+    if kind.name == "MXFP4":  # whose scales are f16
+        blocks["e"] = rng.integers(104, 144, blocks.shape)
     return raw
 
 
-@pytest.mark.parametrize("number", TYPES)
+@pytest.mark.parametrize("number", [n for n in TYPES if n in {*gguf.quants._type_traits, 0, 1}])
 def test_every_value_is_the_packages(number: int) -> None:
     kind, own = TYPES[number], Q(number)
     assert (kind.name, (kind.size, kind.block.itemsize)) == (own.name, gguf.GGML_QUANT_SIZES[own])
@@ -47,7 +53,7 @@ def test_every_value_is_the_packages(number: int) -> None:
 
 
 def test_names_of_other_types_are_the_packages() -> None:
-    named = {**{number: kind.name for number, kind in TYPES.items()}, **gguf_file._OTHERS}
+    named = {**{number: kind.name for number, kind in TYPES.items()}, **gguf_types.OTHERS}
     assert {own.value: own.name for own in Q} == {
         number: named.get(number) for number in (own.value for own in Q)
     }
@@ -98,3 +104,153 @@ def test_quantized_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind:
         assert file.entries[key].type == kind and np.array_equal(
             file.weights(key).astype(np.float32), exact[name]
         )
+
+
+# ---- Codes of four bits and fewer
+
+_WIDTH, _HIDDEN = 256, 512
+# A name, its number, values of a block, and what a value may take beside the source's bytes.
+_CODES = {
+    "IQ4_NL": (20, L.Q4T, 1.03),
+    "MXFP4": (39, L.Q4T, 1.07),
+    "TQ1_0": (34, L.Q2, 1.26),
+    "TQ2_0": (35, L.Q2, 1.07),
+    "Q1_0": (41, L.Q1, 1.03),
+    "Q2_0": (42, L.Q2, 1.03),
+    "Q2_0 of 64": (42, L.Q2, 1.03),
+}
+
+
+def _large(case: dict) -> dict[str, np.ndarray]:
+    """Tensors of one layer whose rows fill blocks of 256."""
+    rng = np.random.default_rng(7)
+    shapes = {
+        "token_embd": (96, _WIDTH),
+        "output": (96, _WIDTH),
+        "output_norm": (_WIDTH,),
+        "blk.0.attn_norm": (_WIDTH,),
+        "blk.0.ffn_norm": (_WIDTH,),
+        "blk.0.attn_q": (_WIDTH, _WIDTH),
+        "blk.0.attn_k": (_WIDTH // 2, _WIDTH),
+        "blk.0.attn_v": (_WIDTH // 2, _WIDTH),
+        "blk.0.attn_output": (_WIDTH, _WIDTH),
+        "blk.0.ffn_gate": (_HIDDEN, _WIDTH),
+        "blk.0.ffn_up": (_HIDDEN, _WIDTH),
+        "blk.0.ffn_down": (_WIDTH, _HIDDEN),
+    }
+    return {f"{n}.weight": rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+
+
+def _raw(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Rows of blocks (u8) of any bits, with scales of a weight's size."""
+    kind = gguf_types.Q2_0_OF_64 if name == "Q2_0 of 64" else TYPES[_CODES[name][0]]
+    raw = rng.integers(0, 256, (shape[0], kind.bytes(shape[1])), dtype=np.uint8)
+    blocks = raw.reshape(-1).view(kind.block)
+    if name == "MXFP4":
+        blocks["e"] = rng.integers(118, 126, blocks.shape)
+    elif name == "Q2_0 of 64":  # two of one scale
+        blocks["b"]["d"] = rng.normal(0, 0.05, (len(blocks), 1)).astype(np.float16)
+    else:
+        blocks["d"] = rng.normal(0, 0.05, blocks.shape).astype(np.float16)
+    return raw
+
+
+def _formula(name: str, raw: np.ndarray) -> np.ndarray:
+    """What the package says; of types that it does not know the published formulas: (code − 1)·d
+    and ±d, the first value in the lowest bits."""
+    if name not in ("Q1_0", "Q2_0", "Q2_0 of 64"):
+        return gguf.quants.dequantize(raw, Q(_CODES[name][0]))
+    size, bits = {"Q1_0": (18, 1), "Q2_0": (34, 2), "Q2_0 of 64": (18, 2)}[name]
+    values = []
+    for block in raw.reshape(-1, size):
+        d = np.frombuffer(block[:2].tobytes(), np.float16).astype(np.float32)[0]
+        codes = [int(b) >> i & (1 << bits) - 1 for b in block[2:] for i in range(0, 8, bits)]
+        values += [d * np.float32(n - 1 if bits == 2 else 2 * n - 1) for n in codes]
+    return np.array(values, np.float32).reshape(len(raw), -1)
+
+
+@pytest.mark.parametrize("name", [name for name in _CODES if name != "Q2_0"])
+def test_codes_are_llama_cpps(name: str) -> None:
+    """Its own function for a row of this type; its Q2_0 has blocks of 64."""
+    found = sorted(ROOT.glob(".venv-bench/lib/*/site-packages/llama_cpp/lib/libggml-base.so"))
+    if not found:
+        pytest.skip("no llama.cpp: `make .venv-bench/ready` installs it")
+    library = ctypes.CDLL(str(found[0]))
+    widen = getattr(library, "dequantize_row_" + name.split()[0].lower())
+    kind = gguf_types.Q2_0_OF_64 if name == "Q2_0 of 64" else TYPES[_CODES[name][0]]
+    raw = _raw(name, (16, 512), np.random.default_rng(3))
+    want = np.zeros((16, 512), np.float32)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (raw, want)]
+    widen(*pointers, ctypes.c_int64(want.size))
+    assert np.array_equal(gguf_file.Tensor(kind, want.shape, raw.reshape(-1)).load(), want)
+
+
+@pytest.mark.parametrize("name", _CODES)
+def test_codes_are_kept_as_they_are(tmp_path: Path, name: str, monkeypatch) -> None:
+    number, kind, most = _CODES[name]
+    size = {"Q2_0": (128, 34), "Q2_0 of 64": (64, 18)}.get(name)
+    if size is not None:  # which the package does not know
+        fake = int.__new__(Q, 42)
+        fake._name_, fake._value_ = "Q2_0", 42
+        monkeypatch.setitem(gguf.GGML_QUANT_SIZES, fake, size)
+    own = fake if size is not None else Q(number)
+    rng, made = np.random.default_rng(number), {}
+
+    def quantize(value: np.ndarray, _: Q) -> np.ndarray:
+        raw = _raw(name, value.shape, rng)
+        made[value.shape, value.tobytes()] = raw
+        return raw
+
+    case = gguf_models.CASES["llama"]
+    tensors = _large(case)
+    types = {n: own for n, value in tensors.items() if value.ndim == 2}
+    keys = {"embedding_length": _WIDTH, "feed_forward_length": _HIDDEN, "block_count": 1}
+    keys["rope.dimension_count"] = 64
+    gguf_models.write(tmp_path / "m.gguf", case, tensors, types, keys, quantize=quantize)
+    convert_to(tmp_path / "m.gguf", tmp_path / "m.phasor")
+    file = PhasorFile(tmp_path / "m.phasor")
+    file.check()
+    exact = {
+        n: _formula(name, made[value.shape, value.tobytes()])
+        for n, value in tensors.items()
+        if n in types
+    }
+    parts = {
+        R.QKV: ("attn_q", "attn_k", "attn_v"),
+        R.ATTENTION_OUT: ("attn_output",),
+        R.FFN_IN: ("ffn_gate", "ffn_up"),
+        R.FFN_OUT: ("ffn_down",),
+    }
+    for slot in R.slots(file.descriptor):
+        if not slot.matrix:
+            continue
+        names = [f"blk.0.{part}.weight" for part in parts.get(slot.role, ())]
+        if slot.stack != R.DECODER:
+            names = ["output.weight" if slot.stack == R.OUTPUT else "token_embd.weight"]
+        want = np.concatenate([exact[n] for n in names])
+        entry = file.entries[slot.key]
+        assert entry.type == kind
+        assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
+        source = sum(made[tensors[n].shape, tensors[n].tobytes()].size for n in names)
+        padding = 64 * max(1, entry.panels)  # of each plane of scales
+        assert entry.bytes <= most * source + padding, (slot.name, entry.bytes / source)
+
+
+def test_what_codes_do_not_hold_is_refused_by_name(tmp_path: Path) -> None:
+    kind = TYPES[39]
+    raw = np.zeros((2, kind.bytes(64)), np.uint8)
+    blocks = raw.reshape(-1).view(kind.block)
+    blocks["e"] = 40
+    tensor = gguf_file.Tensor(kind, (2, 64), raw.reshape(-1))
+    assert not tensor.quantized()[0].any()  # zeros have any scale
+    blocks["q"] = 0x21
+    with pytest.raises(PhasorError, match="scale of MXFP4 is outside of f16"):
+        tensor.quantized()
+    kind = gguf_types.Q2_0_OF_64
+    blocks = np.zeros(4, kind.block)
+    blocks["b"]["d"] = 1
+    tensor = gguf_file.Tensor(kind, (2, 256), blocks.view(np.uint8))
+    assert tensor.quantized()[0].tolist() == [[1, 1], [1, 1]]
+    blocks["b"]["d"][3, 1] = 2
+    with pytest.raises(PhasorError, match="scales of Q2_0 differ within 128 values"):
+        tensor.quantized()

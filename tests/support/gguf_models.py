@@ -339,9 +339,10 @@ def write(
     tokenizer: Callable[[gguf.GGUFWriter], None] = lambda writer: writer.add_tokenizer_model(
         "no_vocab"
     ),
+    quantize: Callable[[np.ndarray, Q], np.ndarray] = gguf.quants.quantize,
 ) -> dict[str, np.ndarray]:
     """A file of the case. types: the GGUF types of tensors that are not F32, by name; keys: more
-    metadata, or other; tokenizer writes its keys."""
+    metadata, or other; tokenizer writes its keys; quantize: (N, K) f32 to rows of bytes."""
     writer = gguf.GGUFWriter(path, case["architecture"])
     prefix = case["architecture"]
     values = {
@@ -366,7 +367,7 @@ def write(
     tensors = tensors_of(case) if tensors is None else tensors
     for name, value in tensors.items():
         kind = (types or {}).get(name, Q.F32)
-        data = value if kind == Q.F32 else gguf.quants.quantize(value, kind)
+        data = value if kind == Q.F32 else quantize(value, kind)
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

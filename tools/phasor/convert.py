@@ -47,7 +47,7 @@ from phasor.sources.find import OPTIONS, SOURCES, source_of
 from phasor.sources.interface import Asked, Source
 from phasor.sources.tokenizer_files import NONE
 
-_TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
+_TYPES = tuple(L.TYPES[kind] for kind in L.ROUNDED)
 
 
 def note(text: str) -> None:

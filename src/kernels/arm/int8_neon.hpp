@@ -109,57 +109,77 @@ struct Int8Dotprod {
 };
 #endif
 
-// Nibbles as they are. The two halves of a group are what two steps of k are above.
+// The bits of Mask of each byte moved right by At.
+template <int At, int Mask>
+PHASOR_INLINE int8x16_t field(uint8x16_t n) {
+  if constexpr (At < 0) n = vshlq_n_u8(n, -At);
+  if constexpr (At > 0) n = vshrq_n_u8(n, At);
+  if constexpr (At < 0 || 255 >> (At < 0 ? 0 : At) != Mask) n = vandq_u8(n, vdupq_n_u8(Mask));
+  return vreinterpretq_s8_u8(n);
+}
+
+// Codes as they are. Two fields of a byte are what two steps of k are above.
 struct Int4Neon : Int8Neon {
   using Nibbles = Weights;
   using Both = Values;
-  // each register has two outputs, in two lanes each: −8·Σx in one of them
+  // each register has two outputs, in two lanes each: the sum in one of them
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
-    const int32x4_t one = vcombine_s32(vset_lane_s32(-8 * sum, vdup_n_s32(0), 0),
-                                       vset_lane_s32(-8 * sum, vdup_n_s32(0), 0));
+    const int32x4_t one = vcombine_s32(vset_lane_s32(sum, vdup_n_s32(0), 0),
+                                       vset_lane_s32(sum, vdup_n_s32(0), 0));
     PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = one;
     return s;
   }
+  template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const uint8x16_t n = vld1q_u8(p + 16 * i);
-      w.v[i] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
-      w.v[4 + i] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+      w.v[i] = field<First, Mask>(n);
+      w.v[4 + i] = field<Second, Mask>(n);
     }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) {
-    return {{repeated(p), repeated(p + kGroup / 2)}};
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
+    return {{repeated(p), repeated(p + apart)}};
   }
 };
 
 #if defined(__ARM_FEATURE_DOTPROD)
-// The low nibbles are one step, the high ones, half a group on, the other.
+// One field is a step of k, the other another.
 struct Int4Dotprod : Int8Dotprod {
   using Nibbles = Weights;
   using Both = Values;
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(-8 * sum);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(sum);
     return s;
   }
+  template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const uint8x16_t n = vld1q_u8(p + 16 * i);
-      w.v[i] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
-      w.v[4 + i] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+      w.v[i] = field<First, Mask>(n);
+      w.v[4 + i] = field<Second, Mask>(n);
     }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) {
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
     return vreinterpret_s8_s32(
-        vset_lane_s32(four_bytes(p + kGroup / 2), vdup_n_s32(four_bytes(p)), 1));
+        vset_lane_s32(four_bytes(p + apart), vdup_n_s32(four_bytes(p)), 1));
   }
 };
 #endif
+
+PHASOR_INLINE uint8x16_t looked_up(uint8x16_t table, uint8x16_t at) {
+#if defined(__aarch64__)
+  return vqtbl1q_u8(table, at);
+#else
+  const uint8x8x2_t halves = {{vget_low_u8(table), vget_high_u8(table)}};
+  return vcombine_u8(vtbl2_u8(halves, vget_low_u8(at)), vtbl2_u8(halves, vget_high_u8(at)));
+#endif
+}
 
 // What the levels of ARM have in common.
 struct LevelNeon {
@@ -177,6 +197,15 @@ struct LevelNeon {
 #endif
     }
     return r;
+  }
+  static PHASOR_INLINE void look_up(unsigned char* to, const unsigned char* codes,
+                                    const unsigned char* table) {
+    const uint8x16_t of = vld1q_u8(table);
+    PHASOR_UNROLL for (size_t i = 0; i < 256; i += 16) {
+      const uint8x16_t n = vld1q_u8(codes + i);
+      vst1q_u8(to + i, looked_up(of, vandq_u8(n, vdupq_n_u8(15))));
+      vst1q_u8(to + 256 + i, looked_up(of, vshrq_n_u8(n, 4)));
+    }
   }
   static PHASOR_INLINE VNeon byte16(const unsigned char* p) {
     VNeon r;

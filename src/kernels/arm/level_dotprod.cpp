@@ -187,6 +187,9 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
 // Tiles where there are four rows, what NEON's body does with the rows that are left.
 struct Tiled : Body<Level> {
   template <class Q>
+  static constexpr bool kTiled = Q::kOneScale || Q::kMinima || std::is_same<Q, Q8>::value ||
+                                 std::is_same<Q, Q4>::value;
+  template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
@@ -195,9 +198,12 @@ struct Tiled : Body<Level> {
     using Tile = std::conditional_t<Q::kOneScale, Whole, Grouped>;
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
-    const size_t tiled = rows / kRows * kRows;
-    const unsigned char* bytes = static_cast<const unsigned char*>(w);
-    if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, bytes, panels);
+    size_t tiled = 0;
+    if constexpr (kTiled<Q>) {
+      tiled = rows / kRows * kRows;
+      const unsigned char* bytes = static_cast<const unsigned char*>(w);
+      if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, bytes, panels);
+    }
     if (tiled != rows)
       linear_quantized<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }

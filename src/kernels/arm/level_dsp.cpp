@@ -72,6 +72,7 @@ struct Four {
   int32_t a, b, c, d;
 };
 struct Q8 {
+  static constexpr Type kType = Type::q8;
   static constexpr bool kMinima = false;
   static constexpr size_t kGroupBytes = kLanes * kGroup;
   static constexpr int32_t kOffset = 0;
@@ -81,7 +82,7 @@ struct Q8 {
   }
   // Groups of k; w is at the first output's first value.
   template <size_t Planes = 1>
-  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart, const unsigned char*,
                                        const unsigned char* w, size_t groups) {
     for (const int8_t* const end = x + groups * kGroup; x != end; x += 8, w += 128)
       PHASOR_UNROLL for (size_t j = 0; j < 2; ++j) {
@@ -94,32 +95,51 @@ struct Q8 {
       }
   }
 };
-struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
+// Codes n as step·n: the fields of a byte are values of k that lie kApart apart, two at a time.
+template <Type T>
+struct Codes {
+  static constexpr Type kType = T;
   static constexpr bool kMinima = false;
-  static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
-  static constexpr int32_t kOffset = 8;
-  static PHASOR_INLINE void add_step(int32_t& sum, uint32_t w, const uint32_t (&x)[4]) {
-    constexpr uint32_t kNibbles = 0x000f000fu;
-    add_products(sum, w & kNibbles, x[0]);
-    add_products(sum, w >> 8 & kNibbles, x[1]);
-    add_products(sum, w >> 4 & kNibbles, x[2]);
-    add_products(sum, w >> 12 & kNibbles, x[3]);
+  static constexpr unsigned kBits = value_bits(T), kMore = code_step(T) == 2 ? 1 : 0;
+  static constexpr size_t kApart = code_bytes(kBits), kGroupBytes = kLanes * kApart;
+  static constexpr int32_t kOffset = static_cast<int32_t>(code_less(T));
+  // Bits from `at` on of bytes 0 and 2 of w.
+  static PHASOR_INLINE uint32_t field(uint32_t w, unsigned at) {
+    constexpr uint32_t kMask = (((1u << kBits) - 1u) << kMore) * 0x00010001u;
+    return (at < kMore ? w << (kMore - at) : w >> (at - kMore)) & kMask;
+  }
+  static PHASOR_INLINE void add_step(int32_t& sum, const unsigned char* table, uint32_t w,
+                                     unsigned at, const uint32_t (&x)[4]) {
+    PHASOR_UNROLL for (unsigned i = 0; i < 4; ++i) {
+      const unsigned from = at + i / 2 * kBits + i % 2 * 8;
+      if constexpr (table_type(T)) {
+        const uint32_t of = w >> from;
+        const auto value = [=](uint32_t n) { return static_cast<uint32_t>(
+            static_cast<int8_t>(table[n & 15u])); };
+        add_products(sum, (value(of) & 0xffffu) | value(of >> 16) << 16, x[i]);
+      } else {
+        add_products(sum, field(w, from), x[i]);
+      }
+    }
   }
   template <size_t Planes>
   static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
-                                       const unsigned char* w, size_t groups) {
-    for (; groups != 0; --groups, x += kGroup / 2)
-      for (const int8_t* const end = x + kGroup / 2; x != end; x += 4, w += 64) {
-        uint32_t both[4];
-        inputs<Planes>(both[0], both[1], x, apart);
-        inputs<Planes>(both[2], both[3], x + kGroup / 2, apart);
-        add_step(s.a, word(w), both);
-        add_step(s.b, word(w + 4), both);
-        add_step(s.c, word(w + 8), both);
-        add_step(s.d, word(w + 12), both);
-      }
+                                       const unsigned char* panel, const unsigned char* w,
+                                       size_t groups) {
+    for (; groups != 0; --groups, x += kGroup - kApart)
+      for (const int8_t* const end = x + kApart; x != end; x += 4, w += 64)
+        PHASOR_UNROLL for (unsigned f = 0; f < 8 / kBits; f += 2) {
+          uint32_t both[4];
+          inputs<Planes>(both[0], both[1], x + f * kApart, apart);
+          inputs<Planes>(both[2], both[3], x + (f + 1) * kApart, apart);
+          add_step(s.a, panel, word(w), f * kBits, both);
+          add_step(s.b, panel, word(w + 4), f * kBits, both);
+          add_step(s.c, panel, word(w + 8), f * kBits, both);
+          add_step(s.d, panel, word(w + 12), f * kBits, both);
+        }
   }
 };
+using Q4 = Codes<Type::q4>;
 
 // Nibbles as they are, with scales and minima (grid_at) of four outputs side by side: o is the
 // first of them among the panel's 16.
@@ -164,12 +184,14 @@ PHASOR_INLINE int32_t total(const int32_t* xsum, size_t groups, size_t g) {
 // of a group is exact and rounded once, as the one of its planes' sums is.
 template <class Q, size_t Planes>
 PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
-                           const unsigned char* scales, const unsigned char* w, size_t groups) {
+                           const unsigned char* panel, size_t o, const unsigned char* w,
+                           size_t groups) {
   float acc[4] = {};
-  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
+  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
+    const unsigned char* scales = panel + panel_scale(Q::kType, o, g);
     const int32_t start = -Q::kOffset * total<Planes>(xsum, groups, g);
     Four s = {start, start, start, start};
-    Q::template add_groups<Planes>(s, x, groups * kGroup, w, 1);
+    Q::template add_groups<Planes>(s, x, groups * kGroup, panel, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * half_at(scales + 2 * i), acc[i]);
@@ -184,7 +206,7 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
     Four s = {};
-    Q::template add_groups<Planes>(s, x, groups * kGroup, w, 1);
+    Q::template add_groups<Planes>(s, x, groups * kGroup, plane, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     const float all = xs[g] * static_cast<float>(total<Planes>(xsum, groups, g));
     Grid grid[4];
@@ -201,12 +223,12 @@ template <size_t Planes>
 PHASOR_APART void whole(float* y, const int8_t* x, float sx, const float* scales,
                          const unsigned char* w, size_t groups) {
   Four s = {};
-  Q8::add_groups(s, x, 0, w, groups);
+  Q8::add_groups(s, x, 0, w, w, groups);
   float sum[4] = {static_cast<float>(s.a), static_cast<float>(s.b), static_cast<float>(s.c),
                   static_cast<float>(s.d)};
   if constexpr (Planes == 2) {
     s = {};
-    Q8::add_groups(s, x + groups * kGroup, 0, w, groups);
+    Q8::add_groups(s, x + groups * kGroup, 0, w, w, groups);
     const int32_t low[4] = {s.a, s.b, s.c, s.d};
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       sum[i] = fma1(255.0f, sum[i], static_cast<float>(low[i]));
@@ -224,7 +246,7 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
                                   const int32_t* xsum, size_t rows, const void* w,
                                   const float* bias, size_t bias_n, size_t panels, size_t groups) {
   const unsigned char* panel = static_cast<const unsigned char*>(w);
-  size_t plane = plane_bytes(groups);
+  size_t plane = panel_plane_bytes(Q::kType, groups);
   if constexpr (Q::kMinima)
     plane = static_cast<size_t>(minimum_plane_bytes(Q::kType, kLanes, groups));
   for (size_t at = 0; at < panels * kLanes; at += 4) {
@@ -238,7 +260,7 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
       if constexpr (Q::kMinima)
         with_minima<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
       else
-        grouped<Q, Planes>(to, x, scales, sums, panel + i * 2, values, groups);
+        grouped<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
       add_bias(y + r * ldy, bias, bias_n, at);
     }
     if (i == kLanes - 4) panel += plane + groups * Q::kGroupBytes;
@@ -266,6 +288,9 @@ struct Body {
   struct Q8r {};
   using Q8 = phasor::Q8;
   using Q4 = phasor::Q4;
+  using Q4t = Codes<Type::q4t>;
+  using Q2 = Codes<Type::q2>;
+  using Q1 = Codes<Type::q1>;
   using Q4m = phasor::Q4m;
   using Q4k = phasor::Q4k;
   template <class Q, size_t Planes>

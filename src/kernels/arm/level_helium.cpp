@@ -227,9 +227,12 @@ struct Helium {
     return vreinterpretq_s8_s32(vldrwq_gather_base_s32(address, Offset));
   }
   struct Q8 {
+    static constexpr Type kType = Type::q8;
     static constexpr size_t kGroupBytes = kLanes * kGroup;
+    static PHASOR_INLINE uint32x4_t steps() { return vmulq_n_u32(vidupq_n_u32(0, 1), 64); }
     template <int Output>
-    static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
+    static PHASOR_INLINE int32_t dot(const unsigned char*, uint32x4_t address, int8x16_t x0,
+                                     int8x16_t x1) {
       return vmladavaq_s8(vmladavq_s8(gathered<Output * 4>(address), x0),
                           gathered<256 + Output * 4>(address), x1);
     }
@@ -242,20 +245,61 @@ struct Helium {
     static constexpr Type kMinima = Type::f32;  // none
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
   };
-  struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
-    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
-    template <int Output>
-    static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
-      const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(address));
-      const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(both, vdupq_n_u8(15))),
-                      high = vreinterpretq_s8_u8(vshrq_n_u8(both, 4));
-      return vmladavaq_s8(vmladavq_s8(low, x0), high, x1);
-    }
+  template <Type T>
+  struct Codes {
+    static constexpr Type kType = T;
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
     static constexpr Type kMinima = Type::f32;
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) {
-      return vsubq_n_s32(sum, 8 * total);
+      return vsubq_n_s32(sum, static_cast<int32_t>(code_less(T)) * total);
     }
   };
+  template <Type T>
+  struct Nibbles : Codes<T> {  // the low ones are the first half of the group
+    static PHASOR_INLINE uint32x4_t steps() { return Q8::steps(); }
+    template <int Output>
+    static PHASOR_INLINE int32_t dot(const unsigned char* plane, uint32x4_t address, int8x16_t x0,
+                                     int8x16_t x1) {
+      const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(address)),
+                       low = vandq_u8(both, vdupq_n_u8(15)), high = vshrq_n_u8(both, 4);
+      if constexpr (table_type(T)) {
+        const int8_t* const table = reinterpret_cast<const int8_t*>(plane);
+        return vmladavaq_s8(vmladavq_s8(vldrbq_gather_offset_s8(table, low), x0),
+                            vldrbq_gather_offset_s8(table, high), x1);
+      } else {
+        return vmladavaq_s8(vmladavq_s8(vreinterpretq_s8_u8(low), x0), vreinterpretq_s8_u8(high),
+                            x1);
+      }
+    }
+  };
+  // Codes of one or two bits: a word of an output has 4·8/bits values of k, in lanes of 4 each that
+  // are moved by lane. A step of 2 is a field one bit further left.
+  template <Type T>
+  struct Fields : Codes<T> {
+    static constexpr int kBits = value_bits(T), kMore = code_step(T) == 2;
+    static PHASOR_INLINE uint32x4_t steps() {
+      return kBits == 2 ? vmulq_n_u32(vandq_u32(vidupq_n_u32(0, 1), vdupq_n_u32(1)), 64)
+                        : vdupq_n_u32(0);
+    }
+    // Lanes of four values of k: of 2 bits two steps of a field, then of the next; of 1 bit fields.
+    static PHASOR_INLINE int8x16_t values(uint32x4_t words, int first) {
+      const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1)),
+                      by = kBits == 2 ? vmulq_n_s32(vshrq_n_s32(lane, 1), -2) : vnegq_s32(lane);
+      const uint32x4_t moved = vshlq_u32(words, vaddq_n_s32(by, kMore - first));
+      constexpr unsigned kMask = ((1u << kBits) - 1u) << kMore;
+      return vreinterpretq_s8_u32(vandq_u32(moved, vdupq_n_u32(kMask * 0x01010101u)));
+    }
+    template <int Output>
+    static PHASOR_INLINE int32_t dot(const unsigned char*, uint32x4_t address, int8x16_t x0,
+                                     int8x16_t x1) {
+      const uint32x4_t words = vreinterpretq_u32_s8(gathered<Output * 4>(address));
+      return vmladavaq_s8(vmladavq_s8(values(words, 0), x0), values(words, 4), x1);
+    }
+  };
+  using Q4 = Nibbles<Type::q4>;
+  using Q4t = Nibbles<Type::q4t>;
+  using Q2 = Fields<Type::q2>;
+  using Q1 = Fields<Type::q1>;
   struct Q4m : Q4 {  // nibbles as they are, and minima
     static constexpr Type kMinima = Type::q4m;
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
@@ -293,29 +337,31 @@ struct Helium {
       return load(plane.number[minimum] + first) *
              v4{vcvtq_f32_u32(vldrbq_u32(plane.codes[minimum][g % kSuper] + first))};
     else
-      return halves(plane + (2 * g * (1 + minimum_type(Q::kMinima)) + 2 * minimum) * kLanes +
-                    2 * first);
+      return halves(minimum_type(Q::kMinima)
+                        ? plane + (4 * g + 2 * minimum) * kLanes + 2 * first
+                        : plane + panel_scale(Q::kType, first, g));
   }
 
   // The products of outputs First … First + 3 of a panel with one group of a plane.
   template <class Q, int First>
-  static PHASOR_INLINE v4 four_sums(uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                                    int32_t xsum) {
-    int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
-    sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
-    sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
-    sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
+  static PHASOR_INLINE v4 four_sums(const unsigned char* panel, uint32x4_t address, int8x16_t x0,
+                                    int8x16_t x1, int32_t xsum) {
+    int32x4_t sum = vdupq_n_s32(Q::template dot<First>(panel, address, x0, x1));
+    sum = vsetq_lane_s32(Q::template dot<First + 1>(panel, address, x0, x1), sum, 1);
+    sum = vsetq_lane_s32(Q::template dot<First + 2>(panel, address, x0, x1), sum, 2);
+    sum = vsetq_lane_s32(Q::template dot<First + 3>(panel, address, x0, x1), sum, 3);
     return {vcvtq_f32_s32(Q::less(sum, xsum))};
   }
   // Adds one group, with the values x0 and x1, to the rows' chains. With two planes (1.21) the
   // values of lo begin at `lo`.
   template <class Q, size_t Planes, int First>
-  static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                                        const int8_t* lo, size_t groups, const Plane<Q>& plane,
-                                        size_t g, const float* xs, const int32_t* xsum) {
-    v4 sum = four_sums<Q, First>(address, x0, x1, xsum[g]);
+  static PHASOR_INLINE void four_chains(v4& acc, const unsigned char* panel, uint32x4_t address,
+                                        int8x16_t x0, int8x16_t x1, const int8_t* lo, size_t groups,
+                                        const Plane<Q>& plane, size_t g, const float* xs,
+                                        const int32_t* xsum) {
+    v4 sum = four_sums<Q, First>(panel, address, x0, x1, xsum[g]);
     if constexpr (Planes == 2) {
-      const v4 low = four_sums<Q, First>(address, vldrbq_s8(lo), vldrbq_s8(lo + 16),
+      const v4 low = four_sums<Q, First>(panel, address, vldrbq_s8(lo), vldrbq_s8(lo + 16),
                                          xsum[groups + g]);
       sum = fma(sum, 255.0f, low);
     }
@@ -333,7 +379,7 @@ struct Helium {
   static PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs,
                                         const int32_t* xsum, const unsigned char* scales,
                                         const unsigned char* w, size_t groups) {
-    const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
+    const uint32x4_t steps = Q::steps();
     Plane<Q> plane;
     if constexpr (Q::kMinima != Type::q4k) plane = scales;
     v4 acc[4];
@@ -345,10 +391,10 @@ struct Helium {
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
       const int8_t* const lo = x + groups * kGroup;
-      four_chains<Q, Planes, 0>(acc[0], address, x0, x1, lo, groups, plane, g, xs, xsum);
-      four_chains<Q, Planes, 4>(acc[1], address, x0, x1, lo, groups, plane, g, xs, xsum);
-      four_chains<Q, Planes, 8>(acc[2], address, x0, x1, lo, groups, plane, g, xs, xsum);
-      four_chains<Q, Planes, 12>(acc[3], address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 0>(acc[0], scales, address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 4>(acc[1], scales, address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 8>(acc[2], scales, address, x0, x1, lo, groups, plane, g, xs, xsum);
+      four_chains<Q, Planes, 12>(acc[3], scales, address, x0, x1, lo, groups, plane, g, xs, xsum);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
@@ -396,7 +442,7 @@ struct Helium {
     const size_t plane = kOneScale ? kLanes * sizeof(float)
                          : minimum_type(Q::kMinima)
                              ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
-                             : plane_bytes(groups),
+                             : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes, row = Planes * groups * kGroup;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;

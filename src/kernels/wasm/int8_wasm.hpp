@@ -93,22 +93,34 @@ struct Int4Wasm {
   };
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = wasm_i32x4_splat(-8 * sum);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = wasm_i32x4_splat(sum);
     return s;
   }
-  static PHASOR_INLINE Quarter quarter(const unsigned char* p) {
-    const v128_t n = wasm_v128_load(p), mask = wasm_i16x8_const_splat(15);
-    return {{wasm_v128_and(n, mask), wasm_v128_and(wasm_u16x8_shr(n, 8), mask)},
-            {wasm_v128_and(wasm_u16x8_shr(n, 4), mask), wasm_u16x8_shr(n, 12)}};
+  // The bits of Mask of each lane moved right by At.
+  template <int At, int Mask>
+  static PHASOR_INLINE v128_t field(v128_t n) {
+    if constexpr (At < 0) n = wasm_i16x8_shl(n, -At);
+    if constexpr (At > 0) n = wasm_u16x8_shr(n, At);
+    if constexpr (At < 0 || 0xffff >> (At < 0 ? 0 : At) != Mask)
+      n = wasm_v128_and(n, wasm_i16x8_const_splat(Mask));
+    return n;
   }
+  template <int First, int Second, int Mask>
+  static PHASOR_INLINE Quarter quarter(const unsigned char* p) {
+    const v128_t n = wasm_v128_load(p);
+    return {{field<First, Mask>(n), field<First + 8, Mask>(n)},
+            {field<Second, Mask>(n), field<Second + 8, Mask>(n)}};
+  }
+  template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) w.v[i] = quarter(p + 16 * i);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      w.v[i] = quarter<First, Second, Mask>(p + 16 * i);
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) {
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
     return {taken_apart(wasm_v128_load32_splat(p)),
-            taken_apart(wasm_v128_load32_splat(p + kGroup / 2))};
+            taken_apart(wasm_v128_load32_splat(p + apart))};
   }
   static PHASOR_INLINE void dot(v128_t& s, const Quarter& w, const Both& x) {
     s = added(added(s, w.low.even, x.low.even), w.low.odd, x.low.odd);
@@ -124,6 +136,17 @@ struct Int4Wasm {
     return r;
   }
 };
+
+PHASOR_INLINE void look_up_wasm(unsigned char* to, const unsigned char* codes,
+                                const unsigned char* table) {
+  const v128_t of = wasm_v128_load(table);
+  for (size_t i = 0; i < 256; i += 16) {
+    const v128_t n = wasm_v128_load(codes + i);
+    wasm_v128_store(to + i,
+                    wasm_i8x16_swizzle(of, wasm_v128_and(n, wasm_i8x16_const_splat(15))));
+    wasm_v128_store(to + 256 + i, wasm_i8x16_swizzle(of, wasm_u8x16_shr(n, 4)));
+  }
+}
 
 PHASOR_INLINE VWasm byte16_wasm(const unsigned char* p) {
   VWasm r;

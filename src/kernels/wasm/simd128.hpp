@@ -20,6 +20,10 @@ struct Level {
     static constexpr bool kStream = false;
   };
   static PHASOR_INLINE VWasm half16(const unsigned char* p) { return half16_wasm(p); }
+  static PHASOR_INLINE void look_up(unsigned char* to, const unsigned char* codes,
+                                    const unsigned char* table) {
+    look_up_wasm(to, codes, table);
+  }
   static PHASOR_INLINE VWasm byte16(const unsigned char* p) { return byte16_wasm(p); }
 };
 
@@ -60,9 +64,10 @@ struct HalfQ4 {
                                      const unsigned char* w, size_t n) {
     for (size_t k = 0; k < n / 2; k += 4, x += 4, w += 64) {
       Int4Wasm::Both xk[kRows];
-      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) xk[r] = Int4Wasm::both(x + r * stride);
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+        xk[r] = Int4Wasm::both(x + r * stride, kGroup / 2);
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-        const Int4Wasm::Quarter wk = Int4Wasm::quarter(w + 16 * i);
+        const Int4Wasm::Quarter wk = Int4Wasm::quarter<0, 4, 15>(w + 16 * i);
         PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) Int4Wasm::dot(s.v[r][i], wk, xk[r]);
       }
     }
@@ -113,7 +118,7 @@ template <class H>
 PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigned char* w,
                             size_t panels) {
   constexpr bool kOneScale = std::is_same<H, HalfWhole>::value;
-  const size_t plane = kOneScale ? kLanes * sizeof(float) : plane_bytes(in.groups),
+  const size_t plane = kOneScale ? kLanes * sizeof(float) : panel_plane_bytes(Type::q4, in.groups),
                bytes = plane + in.groups * H::kGroupBytes, scales = kOneScale ? 32 : 16;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
@@ -128,7 +133,7 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
     }
 }
 
-// Tiles where there are two rows, and the last one alone; q4m and q4k row by row.
+// Tiles where there are two rows of q8, q4 and q8r, and the last one alone; other types row by row.
 struct Simd128 : Body<Level> {
   // y = f(y): a formula once, for whole vectors and the last one; its multiply-adds are long, and
   // the module is loaded from a network.
@@ -145,7 +150,7 @@ struct Simd128 : Body<Level> {
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
     size_t tiled = 0;
-    if constexpr (!Q::kMinima) {
+    if constexpr (std::is_same<Q, Q8>::value || std::is_same<Q, Q4>::value || Q::kOneScale) {
       tiled = rows / kRows * kRows;
       if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
     }

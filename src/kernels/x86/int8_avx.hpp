@@ -1,7 +1,8 @@
 // Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned
 // bytes times sign(x, w), so that the pairs' sums stay below 2·128·127 = 32512 and never saturate
 // (1.4); the activations are within ±127, so negation is exact. AVX-VNNI: weights xor 0x80 are w +
-// 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
+// 128 unsigned, so the sum starts at −128·Σx (1.4). Codes of four bits and fewer are unsigned as
+// they are.
 #pragma once
 #include "narrow_avx2.hpp"
 
@@ -89,21 +90,28 @@ struct Int4Of256 : Int8 {
     __m256i low, high;
   };
   static PHASOR_INLINE Sum start(int32_t sum) {
-    const __m256i s = _mm256_set1_epi32(-8 * sum);
+    const __m256i s = _mm256_set1_epi32(sum);
     return {{s, s}};
   }
+  // The bits of Mask of each byte moved right by At.
+  template <int At, int Mask>
+  static PHASOR_INLINE __m256i field(__m256i n) {
+    if constexpr (At < 0) n = _mm256_slli_epi16(n, -At);
+    if constexpr (At > 0) n = _mm256_srli_epi16(n, At);
+    return _mm256_and_si256(n, _mm256_set1_epi8(Mask));
+  }
+  template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
-    const __m256i mask = _mm256_set1_epi8(15);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
       const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i));
-      w.low[i] = _mm256_and_si256(n, mask);
-      w.high[i] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
+      w.low[i] = field<First, Mask>(n);
+      w.high[i] = field<Second, Mask>(n);
     }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) {
-    return {Int8::values(p), Int8::values(p + kGroup / 2)};
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
+    return {Int8::values(p), Int8::values(p + apart)};
   }
 };
 
@@ -119,8 +127,13 @@ struct Int4Avx2 : Int4Of256<Int8Avx2> {
   }
 };
 
-// The same from a sum of 0, in 16 bits for all of a group: 16·15·127 fits.
+// The same in 16 bits for all of a group: 16·15·127 fits, and of codes of two bits or of 0 and 2
+// with a start of −Σx.
 struct Int4mAvx2 : Int4Of256<Int8Avx2> {
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    const __m256i s = _mm256_set1_epi32(sum & 0xffff);
+    return {{s, s}};
+  }
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
       s.v[i] = _mm256_add_epi16(s.v[i], _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low),
@@ -148,6 +161,19 @@ PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;
   return {{V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))),
            V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16))))}};
+}
+PHASOR_INLINE void look_up_avx(unsigned char* to, const unsigned char* codes,
+                               const unsigned char* table) {
+  const __m256i of = _mm256_broadcastsi128_si256(
+                    _mm_loadu_si128(reinterpret_cast<const __m128i*>(table))),
+                mask = _mm256_set1_epi8(15);
+  PHASOR_UNROLL for (size_t i = 0; i < 256; i += 32) {
+    const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i)),
+                  high = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + i),
+                       _mm256_shuffle_epi8(of, _mm256_and_si256(n, mask)));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + 256 + i), _mm256_shuffle_epi8(of, high));
+  }
 }
 PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> byte16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;

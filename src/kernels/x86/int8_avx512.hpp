@@ -1,7 +1,6 @@
 // Exact dot products of 16 outputs by 4 activations for the 512-bit levels. With VNNI: weights xor
 // 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as
-// on AVX2, the sign applied under a mask. Nibbles are unsigned as they are: the sum starts at
-// −8·Σx.
+// on AVX2, the sign applied under a mask. Codes of four bits and fewer are unsigned as they are.
 #pragma once
 #include "narrow_avx2.hpp"
 
@@ -67,13 +66,21 @@ struct Int4Of512 : Int8 {
   struct Both {
     __m512i low, high;
   };
-  static PHASOR_INLINE Sum start(int32_t sum) { return _mm512_set1_epi32(-8 * sum); }
-  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
-    const __m512i n = _mm512_loadu_si512(p), mask = _mm512_set1_epi8(15);
-    return {_mm512_and_si512(n, mask), _mm512_and_si512(_mm512_srli_epi16(n, 4), mask)};
+  static PHASOR_INLINE Sum start(int32_t sum) { return _mm512_set1_epi32(sum); }
+  // The bits of Mask of each byte moved right by At.
+  template <int At, int Mask>
+  static PHASOR_INLINE __m512i field(__m512i n) {
+    if constexpr (At < 0) n = _mm512_slli_epi16(n, -At);
+    if constexpr (At > 0) n = _mm512_srli_epi16(n, At);
+    return _mm512_and_si512(n, _mm512_set1_epi8(Mask));
   }
-  static PHASOR_INLINE Both both(const int8_t* p) {
-    return {Int8::values(p), Int8::values(p + kGroup / 2)};
+  template <int First, int Second, int Mask>
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    const __m512i n = _mm512_loadu_si512(p);
+    return {field<First, Mask>(n), field<Second, Mask>(n)};
+  }
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
+    return {Int8::values(p), Int8::values(p + apart)};
   }
 };
 
@@ -86,8 +93,10 @@ struct Int4Avx512 : Int4Of512<Int8Avx512> {
   }
 };
 
-// The same from a sum of 0, in 16 bits for all of a group: 16·15·127 fits.
+// The same in 16 bits for all of a group: 16·15·127 fits, and of codes of two bits or of 0 and 2
+// with a start of −Σx.
 struct Int4mAvx512 : Int4Of512<Int8Avx512> {
+  static PHASOR_INLINE Sum start(int32_t sum) { return _mm512_set1_epi32(sum & 0xffff); }
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
     s = _mm512_add_epi16(s, _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low),
                                              _mm512_maddubs_epi16(w.high, x.high)));
@@ -108,6 +117,18 @@ struct Int4Vnni : Int4Of512<Int8Vnni> {
 
 PHASOR_INLINE V512 half16_avx512(const unsigned char* p) {
   return {{V512::B(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))}};
+}
+PHASOR_INLINE void look_up_avx512(unsigned char* to, const unsigned char* codes,
+                                  const unsigned char* table) {
+  const __m512i of = _mm512_broadcast_i32x4(
+                    _mm_loadu_si128(reinterpret_cast<const __m128i*>(table))),
+                mask = _mm512_set1_epi8(15);
+  PHASOR_UNROLL for (size_t i = 0; i < 256; i += 64) {
+    const __m512i n = _mm512_loadu_si512(codes + i);
+    _mm512_store_si512(to + i, _mm512_shuffle_epi8(of, _mm512_and_si512(n, mask)));
+    _mm512_store_si512(
+        to + 256 + i, _mm512_shuffle_epi8(of, _mm512_and_si512(_mm512_srli_epi16(n, 4), mask)));
+  }
 }
 PHASOR_INLINE V512 byte16_avx512(const unsigned char* p) {
   return {{V512::B(_mm512_cvtepi32_ps(

@@ -71,18 +71,26 @@ struct Int4Sse2 : Int8Sse2 {
   struct Both {
     Values low, high;
   };
-  // each register has two outputs, in two lanes each: −8·Σx in one of them
+  // each register has two outputs, in two lanes each: the sum in one of them
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
-    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = _mm_set_epi32(0, -8 * sum, 0, -8 * sum);
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = _mm_set_epi32(0, sum, 0, sum);
     return s;
   }
+  // The bits of Mask of each byte moved right by At.
+  template <int At, int Mask>
+  static PHASOR_INLINE __m128i field(__m128i n) {
+    if constexpr (At < 0) n = _mm_slli_epi16(n, -At);
+    if constexpr (At > 0) n = _mm_srli_epi16(n, At);
+    return _mm_and_si128(n, _mm_set1_epi8(Mask));
+  }
+  template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
-    const __m128i mask = _mm_set1_epi8(15), zero = _mm_setzero_si128();
+    const __m128i zero = _mm_setzero_si128();
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
-      const __m128i n = load128(p + 16 * i), low = _mm_and_si128(n, mask),
-                    high = _mm_and_si128(_mm_srli_epi16(n, 4), mask);
+      const __m128i n = load128(p + 16 * i), low = field<First, Mask>(n),
+                    high = field<Second, Mask>(n);
       w.low.v[2 * i] = _mm_unpacklo_epi8(low, zero);
       w.low.v[2 * i + 1] = _mm_unpackhi_epi8(low, zero);
       w.high.v[2 * i] = _mm_unpacklo_epi8(high, zero);
@@ -90,7 +98,9 @@ struct Int4Sse2 : Int8Sse2 {
     }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) { return {values(p), values(p + kGroup / 2)}; }
+  static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
+    return {values(p), values(p + apart)};
+  }
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
     Int8Sse2::dot(s, w.low, x.low);
     Int8Sse2::dot(s, w.high, x.high);

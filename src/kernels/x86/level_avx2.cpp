@@ -19,6 +19,10 @@ struct Level {
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
+  static PHASOR_INLINE void look_up(unsigned char* to, const unsigned char* codes,
+                                    const unsigned char* table) {
+    look_up_avx(to, codes, table);
+  }
   static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_avx(p); }
 };
 

@@ -19,6 +19,11 @@ struct Level {
     static constexpr bool kStream = false;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_sse2(p); }
+  // SSE2 has no shuffle of bytes.
+  static PHASOR_INLINE void look_up(unsigned char* to, const unsigned char* codes,
+                                    const unsigned char* table) {
+    look_up_each(to, codes, table);
+  }
   static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_sse2(p); }
 };
 

@@ -1,14 +1,13 @@
-// Linear products with weights in q8r, q8 and q4 on a matrix unit: tiles of 16 rows by 16 outputs
-// whose integer sums are exact in any order (rules 1.2, 1.4 and 1.18). 1,024 bytes of a panel of
-// int8 are one tile of 64 values of k; a row of activations is taken where it lies.
+// Linear products with weights in q8r, q8 and codes on a matrix unit: tiles of 16 rows by 16
+// outputs whose integer sums are exact in any order (rules 1.2, 1.4 and 1.18). 1,024 bytes of a
+// panel of int8 are one tile of 64 values of k; a row of activations is taken where it lies.
 //
 // Plain C++ over two types, so that every machine can test it:
 //   Unit  the matrix unit: TileUnit (tile_unit.hpp), or its twin in tests/cpp/tile_twin.h
 //   F     V, 16 floats; sums(p), 16 int32 as V; half16(p), 16 f16 as V; and the functions
-//         linear_q8, linear_q4 and linear_q8r of Kernels for rows that fill no tile
+//         linear_q8, linear_q4 and so on of Kernels for rows that fill no tile; look_up of a level
 #pragma once
-#include <utility>
-
+#include "../constants.hpp"
 #include "../kernels.h"
 #include "../outputs.hpp"
 
@@ -37,18 +36,6 @@ PHASOR_INLINE TileConfig tile_config(size_t rows, size_t depth) {
         static_cast<uint16_t>(t >= kRowTile && t < kWeightTile ? depth : kTileRowBytes);
   }
   return c;
-}
-
-template <size_t I>
-using Constant = std::integral_constant<size_t, I>;
-template <class Do, size_t... I>
-PHASOR_INLINE void each_of(std::index_sequence<I...>, Do&& what) {
-  (what(Constant<I>{}), ...);
-}
-// what(0) … what(N − 1), whose arguments are constants: tiles are named in the instructions.
-template <size_t N, class Do>
-PHASOR_INLINE void each(Do&& what) {
-  each_of(std::make_index_sequence<N>{}, what);
 }
 
 // Rows in int8 as quantize_row or quantize_whole leave them: `stride` bytes apart, with `scales`
@@ -202,27 +189,44 @@ struct Tiled {
     static constexpr Type kType = Type::q8;
     static constexpr size_t kGroupBytes = kLanes * kGroup, kAtOnce = SIZE_MAX, kRoom = 1;
     static constexpr auto* kRows = F::linear_q8;
-    static PHASOR_INLINE const unsigned char* values(unsigned char*, const unsigned char* from,
-                                                     size_t) {
+    static PHASOR_INLINE const unsigned char* values(unsigned char*, const unsigned char*,
+                                                     const unsigned char* from, size_t) {
       return from;
     }
   };
-  // Nibbles n become n − 8.
-  struct Q4 {
-    static constexpr Type kType = Type::q4;
-    static constexpr size_t kGroupBytes = kLanes * kGroup / 2, kAtOnce = 8,
+  // Codes become what they stand for.
+  template <Type T>
+  struct Codes {
+    static constexpr Type kType = T;
+    static constexpr unsigned kBits = value_bits(T);
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(kBits), kAtOnce = 8,
                             kRoom = kAtOnce * kLanes * kGroup;
-    static constexpr auto* kRows = F::linear_q4;
-    static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* from,
-                                                     size_t count) {
+    static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* panel,
+                                                     const unsigned char* from, size_t count) {
       unsigned char* at = to;
-      for (size_t g = 0; g < count; ++g, at += 2 * kGroupBytes, from += kGroupBytes)
-        for (size_t i = 0; i < kGroupBytes; ++i) {
-          at[i] = static_cast<unsigned char>((from[i] & 15) - 8);
-          at[kGroupBytes + i] = static_cast<unsigned char>((from[i] >> 4) - 8);
-        }
+      for (size_t g = 0; g < count; ++g, at += kLanes * kGroup, from += kGroupBytes) {
+        if constexpr (table_type(T))
+          F::look_up(at, from, panel);
+        else
+          PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
+            for (size_t i = 0; i < kGroupBytes; ++i)
+              at[f * kGroupBytes + i] = static_cast<unsigned char>(
+                  code_value(T, panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
+      }
       return to;
     }
+  };
+  struct Q4 : Codes<Type::q4> {
+    static constexpr auto* kRows = F::linear_q4;
+  };
+  struct Q4t : Codes<Type::q4t> {
+    static constexpr auto* kRows = F::linear_q4t;
+  };
+  struct Q2 : Codes<Type::q2> {
+    static constexpr auto* kRows = F::linear_q2;
+  };
+  struct Q1 : Codes<Type::q1> {
+    static constexpr auto* kRows = F::linear_q1;
   };
 
   static constexpr size_t kAheadGroups = 2;  // multiplied before the ones before are scaled
@@ -235,6 +239,7 @@ struct Tiled {
     const float* x_scale;  // of the first row's first group, x_scales further the next row's
     size_t x_scales;
     const unsigned char* w_scale;
+    size_t sharing;  // groups of a scale
     size_t count;
   };
   // N groups from g on, into as many tiles from tile First on.
@@ -255,7 +260,7 @@ struct Tiled {
   static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
                                   size_t g) {
     PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
-      const V w = F::half16(in.w_scale + (g + n) * (kLanes * 2));
+      const V w = F::half16(in.w_scale + (g + n) / in.sharing * (kLanes * 2));
       PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r)
         acc[r] = fma(F::sums(sums[n] + r * kLanes), V::set(in.x_scale[r * in.x_scales + g + n]) * w,
                      acc[r]);
@@ -325,7 +330,7 @@ struct Tiled {
                                           size_t rows, const unsigned char* w, size_t first,
                                           size_t stop) {
     const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
-                 plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+                 plane = panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     alignas(64) unsigned char room[Q::kRoom];
     for (size_t p = first; p < stop; ++p) {
@@ -334,7 +339,8 @@ struct Tiled {
                   tiles * (groups / kAheadGroups));
       for (size_t g = 0, count; g < groups; g += count) {
         count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
-        const unsigned char* values = Q::values(room, panel + plane + g * Q::kGroupBytes, count);
+        const unsigned char* values =
+            Q::values(room, panel, panel + plane + g * Q::kGroupBytes, count);
         for (size_t i = 0; i < tiles; ++i) {
           const size_t r = i * kTileRows + kTileRows < rows ? i * kTileRows : rows - kTileRows;
           const Groups run = {in.q + r * in.stride + g * kGroup,
@@ -342,7 +348,8 @@ struct Tiled {
                               values,
                               in.scale + r * groups + g,
                               groups,
-                              panel + g * (kLanes * 2),
+                              panel + panel_scale(Q::kType, 0, g),
+                              static_cast<size_t>(sharing_of(Q::kType)),
                               count};
           grouped_tile(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
         }

@@ -111,20 +111,29 @@ void store_u16(unsigned char* p, uint16_t value) {
   p[1] = static_cast<unsigned char>(value >> 8);
 }
 
+// Any code in its place in a byte.
+unsigned char code_of(Type type, uint32_t k, uint64_t any) {
+  const unsigned bits = value_bits(type);
+  return static_cast<unsigned char>((any & ((1u << bits) - 1)) << phasor::code_shift(bits, k));
+}
+
 // Quantized values that no quantizer gives, −128 and scales of any sign among them. `plane` has the
 // scales; value(k) and scale(group) say where those of a row lie.
 template <class Value, class ScaleAt>
 void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
+  uint16_t bits = 0;
   for (uint32_t group = 0; group < groups_of(cols); ++group) {
-    const uint16_t bits = any_scale(w, type == Type::q4);
-    store_u16(scale(group), bits);
+    if (group % phasor::sharing_of(type) == 0) {
+      bits = any_scale(w, type != Type::q8);
+      store_u16(scale(group), bits);
+    }
     const uint32_t first = group * static_cast<uint32_t>(kGroup);
     for (uint32_t k = first; bits != 0 && k < cols && k < first + kGroup; ++k) {
       const uint64_t r = w->bits();
       if (type == Type::q8)
         *value(k) = static_cast<unsigned char>(r % 50 == 0 ? 0x80 : r >> 8);
       else
-        *value(k) |= static_cast<unsigned char>((r & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
+        *value(k) |= code_of(type, k, r);
     }
   }
 }
@@ -174,12 +183,15 @@ void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value va
     }
   }
   for (uint32_t k = 0; k < cols; ++k)
-    *value(k) |= static_cast<unsigned char>((w->bits() & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
+    *value(k) |= code_of(type, k, w->bits());
 }
 
 void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes* out) {
   const uint64_t panel_size = panel_bytes(type, cols);
-  const uint64_t plane = scale_plane_bytes(groups_of(cols) * kLanes);
+  const uint64_t plane = plane_bytes(type, kLanes, cols);
+  for (uint64_t at = 0; table_type(type) && at < out->size(); at += panel_size)
+    for (uint64_t i = 0; i < phasor::kTable; ++i)
+      (*out)[at + i] = static_cast<unsigned char>(w->bits());
   each_row(parts, [&](uint32_t panel, uint32_t lane) {
     unsigned char* const p = out->data() + panel * panel_size;
     if (whole_type(type)) {
@@ -191,19 +203,19 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
       unsigned char* const values = p + minimum_plane_bytes(type, kLanes, groups_of(cols));
       any_minimum_row(
           w, type, cols, [=](uint64_t i) { return p + panel_index_minimum(type, lane, i); },
-          [=](uint32_t k) { return values + panel_index_q4(lane, k); });
+          [=](uint32_t k) { return values + panel_index(type, lane, k); });
       return;
     }
     any_row(
-        w, type, cols, [=](uint32_t group) { return p + 2 * (group * kLanes + lane); },
-        [=](uint32_t k) {
-          return p + plane + (type == Type::q8 ? panel_index_q8(lane, k) : panel_index_q4(lane, k));
-        });
+        w, type, cols, [=](uint32_t group) { return p + phasor::panel_scale(type, lane, group); },
+        [=](uint32_t k) { return p + plane + panel_index(type, lane, k); });
   });
 }
 
 void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
-  const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(rows * groups);
+  const uint64_t groups = groups_of(cols), plane = plane_bytes(type, rows, cols);
+  for (uint64_t i = 0; table_type(type) && i < phasor::kTable; ++i)
+    (*out)[i] = static_cast<unsigned char>(w->bits());
   for (uint32_t row = 0; row < rows; ++row) {
     unsigned char* const p = out->data();
     if (whole_type(type)) {
@@ -221,13 +233,9 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
       continue;
     }
     any_row(
-        w, type, cols, [=](uint32_t group) { return p + 2 * (row * groups + group); },
-        [=](uint32_t k) {
-          const uint64_t group = row * groups + k / kGroup;
-          return p + plane +
-                 (type == Type::q8 ? group * kGroup + k % kGroup
-                                   : group * (kGroup / 2) + k % (kGroup / 2));
-        });
+        w, type, cols,
+        [=](uint32_t group) { return p + phasor::row_scale(type, groups, row, group); },
+        [=](uint32_t k) { return p + plane + phasor::row_index(type, cols, row, k); });
   }
 }
 
@@ -294,7 +302,7 @@ class Writer {
       entry.inputs = kInputs16;
     if (c_->chance(2)) return;        // all weights zero
     constexpr uint64_t kMany = 4096;  // values that a quantizer takes long for
-    if (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
+    if (given_type(type) || (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany))) {
       if (panels != 0)
         any_panels(&weights_, type, cols, parts, &out);
       else

@@ -261,9 +261,9 @@ void check_type(const Trial& t, const char* type, const char* ends) {
 
 void check_types(const Trial& t) {
   for (unsigned code = 1; code <= phasor::kTypes; ++code)
-    if ((phasor::kMatrixTypes >> code & 1) != 0)
+    if ((phasor::kMatrixTypes >> code & 1) != 0 && !phasor::given_type(phasor::Type(code)))
       check_type(t, phasor::kTypeNames[code], phasor::kTypeNames[code]);
-  check_type(t, "f32", phasor::kMatrixTypeNames[phasor::kHasQ8 ? t.choices->below(5) : 0]);
+  check_type(t, "f32", phasor::kRoundedTypeNames[phasor::kHasQ8 ? t.choices->below(5) : 0]);
 }
 
 // ---- sequences

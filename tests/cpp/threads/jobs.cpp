@@ -63,7 +63,7 @@ uint64_t check(const Shared& s) { return phasor_model_check(s.opened.model(), nu
 
 uint64_t quantize(const Shared& s) {
   Sum sum;
-  for (const char* type : phasor::kMatrixTypeNames) {
+  for (const char* type : phasor::kRoundedTypeNames) {
     phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
     options.type = type;
     std::size_t size = 0;

@@ -9,12 +9,13 @@ from make.facts import File, Region, page_table, source, table
 
 FROM = "src/facts/types.toml"
 PAGE = "docs/reference/file-format.md"
-SCALES = {"": "", "group": "f16, of 32 columns", "row": "f32, of a row"}
+SCALES = {"": "", "group": "f16, of {span} columns", "row": "f32, of a row"}
 
 
 def types() -> list[dict[str, Any]]:
     """In the order of their codes."""
     plain = {"word": "", "matrix": True, "pairs": False, "scales": "", "rotated": False}
+    plain |= {"span": 32, "step": 1, "first": 0, "table": False, "rounds": True}
     rows = [
         {"name": name, "product": name, **plain, **row}
         for name, row in table("types")["types"].items()
@@ -74,8 +75,9 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += f"constexpr unsigned kTypes = {len(rows)};\n"
     body += "constexpr const char* kTypeNames[] = {\n    "
     body += ", ".join(f'"{name}"' for name in ["?", *(row["name"] for row in rows)]) + "};\n"
-    names = [row["name"] for row in matrices]
-    body += "// Of a matrix.\nconstexpr const char* kMatrixTypeNames[] = {\n    "
+    names = [row["name"] for row in matrices if row["rounds"]]
+    body += "// What a matrix of floats becomes.\n"
+    body += "constexpr const char* kRoundedTypeNames[] = {\n    "
     body += ", ".join(f'"{name}"' for name in names) + "};\n"
     body += f'#define PHASOR_TYPE_NAMES "{listed(names, "or")}"\n\n'
     body += "".join(f'constexpr bool {_has(word)} = built("{word}");\n' for word in words)
@@ -108,6 +110,17 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += _predicate("rotated_type", [row for row in rows if row["rotated"]])
     body += _predicate("pair_type", [row for row in rows if row["pairs"]])
     body += _number("value_bits", rows, lambda row: row["bits"])
+    body += "// A panel begins with a table of int8, of which the codes are places.\n"
+    body += _predicate("table_type", [row for row in rows if row["table"]])
+    body += "// No float is rounded to it.\n"
+    body += _predicate("given_type", [row for row in rows if not row["rounds"]])
+    wide = [row for row in rows if row["span"] != 32]
+    body += "// Groups of 32 that share a scale, where they are more than one.\n"
+    body += _number("shared_groups", wide, lambda row: row["span"] // 32)
+    codes = [row for row in of["group"] if row["bits"] < 8 and not row["table"]]
+    body += "// What a code n stands for: step·n − less, and of other types 0.\n"
+    body += _number("code_step", codes, lambda row: row["step"])
+    body += _number("code_less", codes, lambda row: -row["first"])
     body += "// Of a record of scales and minima: its bytes, and the groups that it is of.\n"
     body += _number("record_bytes", of["minimum"], lambda row: row["record"][0])
     body += _number("record_groups", of["minimum"], lambda row: row["record"][1])
@@ -139,6 +152,14 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "# Of a record of scales and minima: its bytes, and the groups that it is of.\n"
     records = [f"{row['name'].upper()}: {tuple(row['record'])}" for row in rows if "record" in row]
     body += f"RECORDS = {{{', '.join(records)}}}\n"
+    codes = [r for r in rows if r["scales"] == "group" and r["bits"] < 8 and not r["table"]]
+    body += "# What a code n stands for: step, first of step·n + first.\n"
+    pairs = [f"{row['name'].upper()}: ({row['step']}, {row['first']})" for row in codes]
+    body += f"CODES = {{{', '.join(pairs)}}}\n"
+    body += "# Columns that share a scale, where they are more than a group.\n"
+    spans = [f"{row['name'].upper()}: {row['span']}" for row in rows if row["span"] != 32]
+    body += f"SPANS = {{{', '.join(spans)}}}\n"
+    body += group("TABLES", "codes are places in a table of int8", lambda r: r["table"])
     body += group("HALVES", "", lambda r: r["bits"] == 16)
     body += group("PAIRS", "two columns lie side by side in a panel", lambda r: r["pairs"])
     body += group("GROUPED", "an f16 scale for each group", lambda r: r["scales"] == "group")
@@ -148,13 +169,14 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += group("ROTATED", "of rotated inputs (rule 1.19)", lambda r: r["rotated"])
     body += group("QUANTIZED", "", lambda r: bool(r["scales"]))
     body += group("MATRICES", "", lambda r: r["matrix"])
+    body += group("ROUNDED", "what floats become", lambda r: r["matrix"] and r["rounds"])
     return source("tools/phasor/format/codes.py", FROM, body, "")
 
 
 def _page(rows: list[dict[str, Any]]) -> Region:
     def scales(row: dict[str, Any]) -> str:
         if row["scales"] != "minimum":
-            return SCALES[row["scales"]]
+            return SCALES[row["scales"]].format(span=row["span"])
         size, groups = row["record"]
         return f"records of {size} bytes, of {32 * groups} columns"
 
@@ -167,7 +189,7 @@ def _page(rows: list[dict[str, Any]]) -> Region:
 
 def _weight_bits(row: dict[str, Any]) -> str:
     """Of a weight in a long row, its share of the scales with it."""
-    size, groups = row.get("record", (2, 1) if row["scales"] == "group" else (0, 1))
+    size, groups = row.get("record", (2 * (row["scales"] == "group"), row["span"] // 32))
     return f"{row['bits'] + 8 * size / (32 * groups):g}"
 
 
@@ -188,7 +210,7 @@ def _uses(rows: list[dict[str, Any]]) -> list[Region]:
 
 
 def _choices(rows: list[dict[str, Any]]) -> File:
-    names = "|".join(row["name"] for row in rows if row["matrix"])
+    names = "|".join(row["name"] for row in rows if row["matrix"] and row["rounds"])
     body = f'#pragma once\n\n#define TYPE_CHOICES "{names}"\n'
     return source("src/cli/commands/types.h", FROM, body, "What --type takes.")
 

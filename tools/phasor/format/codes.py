@@ -11,6 +11,9 @@ Q8R = 7
 Q8RH = 8
 Q4M = 9
 Q4K = 10
+Q4T = 11
+Q2 = 12
+Q1 = 13
 TYPES = {
     F32: "f32",
     F16: "f16",
@@ -22,6 +25,9 @@ TYPES = {
     Q8RH: "q8rh",
     Q4M: "q4m",
     Q4K: "q4k",
+    Q4T: "q4t",
+    Q2: "q2",
+    Q1: "q1",
 }
 BITS = {
     F32: 32,
@@ -34,14 +40,23 @@ BITS = {
     Q8RH: 8,
     Q4M: 4,
     Q4K: 4,
+    Q4T: 4,
+    Q2: 2,
+    Q1: 1,
 }
 # Of a record of scales and minima: its bytes, and the groups that it is of.
 RECORDS = {Q4M: (4, 1), Q4K: (16, 8)}
+# What a code n stands for: step, first of step·n + first.
+CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1)}
+# Columns that share a scale, where they are more than a group.
+SPANS = {Q2: 128, Q1: 128}
+TABLES = (Q4T,)  # codes are places in a table of int8
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
-GROUPED = (Q8, Q4)  # an f16 scale for each group
+GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
 WHOLE = (Q8R, Q8RH)  # an f32 scale for each row
 MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
-QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K)
-MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K)
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
+MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
+ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K)  # what floats become

@@ -43,9 +43,9 @@ REQUIRED = (META, DIRECTORY, DATA)
 class Quantized(NamedTuple):
     """A matrix that is quantized already: stored as it is."""
 
-    scales: np.ndarray  # f16 (N, G); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
+    scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
-    type: int = L.Q8  # q4: the values are −8 … 7; q4m and q4k: 0 … 15
+    type: int = L.Q8  # values of q8, q4t, q4, q2, q1 as they are; of q4m and q4k: 0 … 15
 
 
 class Narrow(NamedTuple):
@@ -282,7 +282,7 @@ class PhasorFile:
             q = self.quantized(key)
             if e.type in L.WHOLE and e.type not in L.ROTATED:
                 return Narrow(q.values[:, : e.cols], q.scales)
-            exact = np.float32 if e.type in (L.Q8, L.Q4) else np.float64
+            exact = np.float32 if e.type in L.GROUPED else np.float64
             return Narrow(L.dequantize(q.scales, q.values, e.cols, e.type, exact))
         if e.type == L.F64:
             return Narrow(data.view("<f8"))

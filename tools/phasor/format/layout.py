@@ -44,26 +44,30 @@ def panels_of(parts: Sequence[int]) -> int:
     return sum(-(-rows // LANES) for rows in parts)
 
 
+def table_bytes(kind: int) -> int:
+    """Of the table of values that a panel or a matrix in rows begins with."""
+    return TABLE if kind in TABLES else 0
+
+
 def scale_plane_bytes(count: int, kind: int = Q8) -> int:
-    """Bytes of the plane of `count` scales at the head of a quantized panel or table."""
-    return round_up(count * (4 if kind in WHOLE else 2), 64)
-
-
-def groups_of(cols: int, kind: int) -> tuple[int, int]:
-    """Scales of a row, and bytes of the values of each."""
-    if kind in WHOLE:
-        if cols > MOST_IN_ROW:
-            raise PhasorError(f"{cols} inputs, {TYPES[kind]} has at most {MOST_IN_ROW}")
-        return 1, round_up(cols, ROW_STEP)
-    return -(-cols // GROUP), GROUP * BITS[kind] // 8
+    """Bytes of the table and of `count` scales at the head of a quantized panel or table."""
+    return round_up(table_bytes(kind) + count * (4 if kind in WHOLE else 2), 64)
 
 
 def counts_of(cols: int, kind: int) -> tuple[int, int]:
     """Of a row in memory: scales (of q4m and q4k records), and values."""
     if kind in MINIMA:
         return minima.records_of(cols, kind), minima.groups_of(cols) * GROUP
-    groups, size = groups_of(cols, kind)
-    return groups, groups * (GROUP if kind in GROUPED else size)
+    if kind in WHOLE:
+        if cols > MOST_IN_ROW:
+            raise PhasorError(f"{cols} inputs, {TYPES[kind]} has at most {MOST_IN_ROW}")
+        return 1, round_up(cols, ROW_STEP)
+    return -(-cols // SPANS.get(kind, GROUP)), round_up(cols, GROUP)
+
+
+def row_bytes(cols: int, kind: int) -> int:
+    """Of a row's values."""
+    return counts_of(cols, kind)[1] * BITS[kind] // 8
 
 
 def panel_bytes(kind: int, cols: int) -> int:
@@ -71,8 +75,8 @@ def panel_bytes(kind: int, cols: int) -> int:
     if kind in MINIMA:
         return minima.tensor_bytes(LANES, cols, kind)
     if kind in QUANTIZED:
-        groups, size = groups_of(cols, kind)
-        return scale_plane_bytes(groups * LANES, kind) + groups * LANES * size
+        scales, _ = counts_of(cols, kind)
+        return scale_plane_bytes(scales * LANES, kind) + LANES * row_bytes(cols, kind)
     return round_up(cols, _pair(kind)) * LANES * BITS[kind] // 8
 
 
@@ -87,8 +91,8 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return minima.tensor_bytes(rows, cols, kind)
     if kind not in QUANTIZED:
         return rows * cols * BITS[kind] // 8
-    groups, size = groups_of(cols, kind)
-    return scale_plane_bytes(rows * groups, kind) + rows * groups * size
+    scales, _ = counts_of(cols, kind)
+    return scale_plane_bytes(rows * scales, kind) + rows * row_bytes(cols, kind)
 
 
 # ---- Values
@@ -186,6 +190,8 @@ def quantize(
         return _quantize_whole(np.asarray(x, np.float32), kind)
     if kind in MINIMA:
         return minima.quantize(np.asarray(x, np.float32), kind)
+    if kind not in ROUNDED:
+        raise PhasorError(f"no float is rounded to {TYPES[kind]}, which has values of files")
     rows, cols = x.shape
     groups = -(-cols // GROUP)
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
@@ -260,11 +266,19 @@ def _quantize_groups(
     return best_scale.astype(np.float16), best.T.astype(np.int8)
 
 
+def _of_groups(scales: np.ndarray, q: np.ndarray, kind: int) -> np.ndarray:
+    """(N, G): the scale of each group of the values, of a whole row's one."""
+    if kind in WHOLE:
+        return scales
+    return np.repeat(scales, SPANS.get(kind, GROUP) // GROUP, axis=1)[:, : q.shape[1] // GROUP]
+
+
 def dequantize_q8(
-    scales: np.ndarray, q: np.ndarray, cols: int, dtype: Any = np.float64
+    scales: np.ndarray, q: np.ndarray, cols: int, dtype: Any = np.float64, kind: int | None = None
 ) -> np.ndarray:
-    """(N, cols): scale · q of types without minima, exact in float64, of q8 and q4 in float32 too;
-    of q8rh as it is rotated."""
+    """(N, cols): scale · q of types without minima, exact in float64, of types in groups in float32
+    too; of q8rh as it is rotated. kind: of a type whose scale has several groups."""
+    scales = scales if kind is None else _of_groups(scales, q, kind)
     rows, groups = scales.shape
     values = q.reshape(rows, groups, -1).astype(dtype) * scales.astype(dtype)[:, :, None]
     result: np.ndarray = values.reshape(rows, -1)[:, :cols]
@@ -277,7 +291,7 @@ def dequantize(
     """The same of every quantized type, rotated back."""
     if kind in MINIMA:
         return minima.dequantize(scales, q, cols, kind, dtype)
-    values = dequantize_q8(scales, q, cols, dtype)
+    values = dequantize_q8(scales, q, cols, dtype, kind)
     return rotate_inputs(values) if kind in ROTATED else values
 
 
@@ -313,23 +327,58 @@ def unpack_numbers(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
     return panels.transpose(0, 2, 1, 3).reshape(-1, even)[:, :cols]
 
 
-def _group_data(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray:
-    """int8 values (N, 32·G) as bytes (N, G, 32), or of q4 (N, G, 16): its padding columns, and its
-    groups whose scale is 0, are 0."""
-    if BITS[kind] != 4:
-        return q.view(np.uint8).reshape(*scales.shape, -1)
-    n = (q + 8).astype(np.uint8)
+def table_of(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray | None:
+    """The table of a matrix with these values, int8 (16): each that is in it, ascending, then the
+    last one again. None for a type that has none."""
+    if kind not in TABLES:
+        return None
+    used = (_of_groups(scales, q, kind) != 0).repeat(GROUP, axis=1)
+    used[:, cols:] = False
+    values = np.unique(q[used])
+    if len(values) > TABLE:
+        raise PhasorError(f"{len(values)} values, {TYPES[kind]} has at most {TABLE}")
+    return np.pad(values, (0, TABLE - len(values)), mode="edge" if len(values) else "constant")
+
+
+def _codes(q: np.ndarray, kind: int, table: np.ndarray | None) -> np.ndarray:
+    """u8, of what the type has no code for any."""
+    if table is not None:
+        return np.minimum(np.searchsorted(table, q), TABLE - 1).astype(np.uint8)
+    step, first = CODES[kind]
+    n = (q.astype(np.int16) - first) // step
+    return (n & (1 << BITS[kind]) - 1).astype(np.uint8)
+
+
+def _row_data(
+    scales: np.ndarray, q: np.ndarray, cols: int, kind: int, table: np.ndarray | None
+) -> np.ndarray:
+    """int8 values (N, 32·G) as bytes (N, row_bytes). Of codes 8/bits of a group share a byte, the
+    first in the lowest bits; padding columns, and groups whose scale is 0, are 0."""
+    bits = BITS[kind]
+    if bits == 8:
+        return q.view(np.uint8)
+    n = _codes(q, kind, table)
     n[:, cols:] = 0
-    grouped = n.reshape(*scales.shape, 2, GROUP // 2)
-    grouped[scales == 0] = 0
-    return grouped[:, :, 0] | grouped[:, :, 1] << 4
+    fields = n.reshape(len(n), -1, 8 // bits, GROUP * bits // 8)
+    fields[_of_groups(scales, q, kind) == 0] = 0
+    data = fields[:, :, 0].copy()
+    for i in range(1, 8 // bits):
+        data |= fields[:, :, i] << i * bits
+    return data.reshape(len(n), -1)
 
 
-def _group_values(data: np.ndarray, kind: int) -> np.ndarray:
-    """bytes (N, G, 32), or of q4 (N, G, 16) -> int8 (N, 32·G)."""
-    if BITS[kind] == 4:
-        data = np.concatenate([data & 15, data >> 4], axis=2) - np.uint8(8)
-    return data.reshape(len(data), -1).view(np.int8)
+def _row_values(data: np.ndarray, kind: int, tables: np.ndarray | None) -> np.ndarray:
+    """bytes (N, row_bytes) -> int8 (N, 32·G). tables: int8 (N, 16) of a type that has one."""
+    bits = BITS[kind]
+    if bits == 8:
+        return data.view(np.int8)
+    grouped = data.reshape(len(data), -1, GROUP * bits // 8)
+    n = np.stack([grouped >> i & (1 << bits) - 1 for i in range(0, 8, bits)], axis=2)
+    n = n.reshape(len(data), -1)
+    if tables is not None:
+        return np.take_along_axis(tables, n.astype(np.intp), axis=1)
+    step, first = CODES[kind]
+    return (n.astype(np.int8) * step + first).astype(np.int8)
 
 
 def _scale_type(kind: int) -> str:
@@ -342,16 +391,20 @@ def _fours(data: np.ndarray) -> np.ndarray:
 
 
 def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
-    """Scales (N, G) and int8 (N, K) of one part as panels: the plane of scales, padded to 64 bytes,
-    then [K/4][16][4], or of q4 [G][4][16][4]."""
+    """Scales (N, S) and int8 (N, K) of one part as panels: the plane of the table and the scales,
+    padded to 64 bytes, then [K/4][16][4], or of codes [G][bits][16][4]."""
     if kind in MINIMA:
         return minima.pack_panels(_whole_panels(scales), _whole_panels(q), cols, kind)
-    scales, data = _whole_panels(scales), _whole_panels(_group_data(scales, q, cols, kind))
-    groups, count = scales.shape[1], len(scales) // LANES
+    table = table_of(scales, q, cols, kind)
+    data = _whole_panels(_row_data(scales, q, cols, kind, table))
+    scales = _whole_panels(scales)
+    groups, count, at = scales.shape[1], len(scales) // LANES, table_bytes(kind)
     planes = np.zeros((count, scale_plane_bytes(groups * LANES, kind)), dtype=np.uint8)
     by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1)
     stored = by_group.astype(_scale_type(kind), order="C").reshape(count, -1).view(np.uint8)
-    planes[:, : stored.shape[1]] = stored
+    planes[:, at : at + stored.shape[1]] = stored
+    if table is not None:
+        planes[:, :at] = table.view(np.uint8)
     body = _fours(data.reshape(count, LANES, -1)).transpose(0, 2, 1).reshape(count, -1)
     return np.concatenate([planes, body.view(np.uint8)], axis=1).tobytes()
 
@@ -360,14 +413,16 @@ def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, n
     """u8 of P panels -> scales (16·P, G), int8 (16·P, K)."""
     if kind in MINIMA:
         return minima.unpack_panels(data, cols, kind)
-    groups, size = groups_of(cols, kind)
+    groups, size, at = counts_of(cols, kind)[0], row_bytes(cols, kind), table_bytes(kind)
     panels, wide = data.reshape(-1, panel_bytes(kind, cols)), _scale_type(kind)
-    planes = np.ascontiguousarray(panels[:, : groups * LANES * np.dtype(wide).itemsize]).view(wide)
+    end = at + groups * LANES * np.dtype(wide).itemsize
+    planes = np.ascontiguousarray(panels[:, at:end]).view(wide)
     scales = planes.reshape(-1, groups, LANES).transpose(0, 2, 1).reshape(-1, groups)
     body = panels[:, scale_plane_bytes(groups * LANES, kind) :]
-    body = _fours(body).reshape(-1, groups * size // 4, LANES).transpose(0, 2, 1)
-    values = np.ascontiguousarray(body).view(np.uint8).reshape(-1, groups, size)
-    return scales, _group_values(values, kind)
+    body = _fours(body).reshape(-1, size // 4, LANES).transpose(0, 2, 1)
+    values = np.ascontiguousarray(body).view(np.uint8).reshape(-1, size)
+    tables = np.ascontiguousarray(panels[:, :at]).view(np.int8).repeat(LANES, axis=0)
+    return scales, _row_values(values, kind, tables if at else None)
 
 
 def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
@@ -395,24 +450,27 @@ def widen(halves: np.ndarray, kind: int) -> np.ndarray:
 
 
 def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
-    """Scales (N, G) and int8 (N, K) as rows: the plane of scales padded to 64 bytes, then 32 bytes
-    a group, or of q4 16; of q8r a row's."""
+    """Scales (N, S) and int8 (N, K) as rows: the plane of the table and the scales padded to 64
+    bytes, then 4·bits bytes a group; of q8r a row's."""
     if kind in MINIMA:
         return minima.pack_rows(scales, q, cols, kind)
-    plane = scales.astype(_scale_type(kind)).tobytes()
+    table = table_of(scales, q, cols, kind)
+    plane = b"" if table is None else table.tobytes()
+    plane += scales.astype(_scale_type(kind)).tobytes()
     padding = bytes(scale_plane_bytes(scales.size, kind) - len(plane))
-    return plane + padding + _group_data(scales, q, cols, kind).tobytes()
+    return plane + padding + _row_data(scales, q, cols, kind, table).tobytes()
 
 
 def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """u8 -> scales (N, G), int8 (N, K)."""
+    """u8 -> scales (N, S), int8 (N, K)."""
     if kind in MINIMA:
         return minima.unpack_rows(data, rows, cols, kind)
-    (groups, _), wide = groups_of(cols, kind), np.dtype(_scale_type(kind))
-    scales = np.ascontiguousarray(data[: rows * groups * wide.itemsize]).view(wide)
+    groups, at, wide = counts_of(cols, kind)[0], table_bytes(kind), np.dtype(_scale_type(kind))
+    scales = np.ascontiguousarray(data[at : at + rows * groups * wide.itemsize]).view(wide)
     scales = scales.reshape(rows, groups)
     values = np.ascontiguousarray(data[scale_plane_bytes(rows * groups, kind) :])
-    return scales, _group_values(values.reshape(rows, groups, -1), kind)
+    tables = np.broadcast_to(data[:at].view(np.int8), (rows, at)) if at else None
+    return scales, _row_values(values.reshape(rows, -1), kind, tables)
 
 
 def part_rows(parts: Sequence[int]) -> Iterator[tuple[slice, slice]]:

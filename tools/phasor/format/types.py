@@ -10,6 +10,7 @@ LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
 LANES = 16  # rows of a panel
 GROUP = 32  # columns that share a scale
 INPUTS16 = 1  # of a matrix: its inputs have 16 bits (rule 1.21); 0: 8, or those of a float type
+TABLE = 16  # int8 values of a table of q4t
 SUPER = 8  # groups of q4k whose scales and minima share theirs
 
 

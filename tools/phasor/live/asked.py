@@ -11,7 +11,7 @@ from phasor.format import layout as L
 from phasor.values import is_whole
 
 TASKS = ("values", "multi-label")
-_TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
+_TYPES = tuple(L.TYPES[kind] for kind in L.ROUNDED)
 _MOST_ID = 1 << 24
 
 

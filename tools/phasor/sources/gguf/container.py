@@ -1,5 +1,5 @@
-"""A GGUF file: its metadata, its tensors where they lie, and what their types mean (the format's
-own definition, versions 2 and 3). numpy only.
+"""A GGUF file: its metadata and its tensors where they lie (versions 2 and 3); types.py has what
+their types mean. numpy only.
 
 Everything a file says is checked before it is used: a count is compared with the bytes that are
 left, a tensor's place with the end of the file.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
 from phasor.errors import Damaged, PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
-from phasor.format import minima
 from phasor.format.layout import round_up
 from phasor.ignored import without
-from phasor.values import is_whole, table
+from phasor.sources.gguf.types import OTHERS, Q2_0, TYPES, Q2_0_OF_64, Type
+from phasor.values import is_whole
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
 _STRING, _ARRAY = 8, 9
@@ -44,213 +44,6 @@ _MAX_DIMENSIONS, _MAX_ELEMENTS = 4, 1 << 40
 # merges), in 10 MB.
 _MAX_KEYS, _MAX_TENSORS, _MAX_VALUES, _MAX_TEXT = 1 << 16, 1 << 16, 1 << 23, 128 << 20
 
-# ---- Types of elements
-
-
-def _halves(blocks: np.ndarray, field: str) -> np.ndarray:
-    """An f16 of each block, (B, 1) f32."""
-    return blocks[field].astype(np.float32)[:, None]
-
-
-def _nibbles(packed: np.ndarray) -> np.ndarray:
-    """(B, n) bytes -> (B, 2n): all low nibbles, then all high ones."""
-    return np.concatenate([packed & 15, packed >> 4], axis=1)
-
-
-def _fives(blocks: np.ndarray) -> np.ndarray:
-    """Nibbles with a fifth bit each."""
-    bits = blocks["high"][:, None] >> np.arange(32, dtype=np.uint32) & 1
-    return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
-
-
-def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable[..., Any]:
-    """Integers of a block, less the one that stands for 0, times its scale, and plus its minimum
-    where it has one."""
-
-    def widen(blocks: np.ndarray) -> np.ndarray:
-        out = (values(blocks).astype(np.float32) - zero) * _halves(blocks, "d")
-        result: np.ndarray = out + _halves(blocks, "m") if "m" in blocks.dtype.names else out
-        return result
-
-    return widen
-
-
-def _fours(blocks: np.ndarray) -> np.ndarray:
-    return _nibbles(blocks["q"])
-
-
-def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the eight sub-blocks of 32: scale and minimum, (B, 8, 1) f32."""
-    scale, least = minima.unpack_codes(blocks["scales"])
-    return (_halves(blocks, "d") * scale)[:, :, None], (_halves(blocks, "m") * least)[:, :, None]
-
-
-def _fours_k(blocks: np.ndarray) -> np.ndarray:
-    """(B, 8, 32)."""
-    return _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
-
-
-def _q4_k(blocks: np.ndarray) -> np.ndarray:
-    scale, least = _k_scales(blocks)
-    result: np.ndarray = (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
-    return result
-
-
-def _q5_k(blocks: np.ndarray) -> np.ndarray:
-    scale, least = _k_scales(blocks)
-    bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
-    q = _fours_k(blocks) | bits << 4
-    result: np.ndarray = (scale * q.astype(np.float32) - least).reshape(-1, 256)
-    return result
-
-
-def _q6_k(blocks: np.ndarray) -> np.ndarray:
-    low = _nibbles(blocks["q"].reshape(-1, 64)).reshape(-1, 8, 32)
-    bits = blocks["high"].reshape(-1, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
-    q = (low | bits.reshape(-1, 8, 32) << 4).astype(np.float32) - 32
-    scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
-    result: np.ndarray = (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
-    return result
-
-
-# (B) blocks -> scales (B) and integers (B, size) of the same values, as a .phasor file has them.
-Packed = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
-def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
-    return lambda b: (b["d"], values(b).astype(np.int8) - np.int8(zero))
-
-
-def _records(blocks: np.ndarray, kind: int) -> np.ndarray:
-    """The scales and minima of blocks; a minimum is added, Q4_K subtracts it."""
-    records = np.empty(blocks.shape, minima.record_of(kind))
-    records["d"], records["m"] = blocks["d"], blocks["m"]
-    if kind == L.Q4K:
-        records["m"], records["codes"] = -blocks["m"], blocks["scales"]
-    return records
-
-
-class Type(NamedTuple):
-    """How elements lie: blocks of `size` values, and what they are in f32."""
-
-    name: str
-    size: int
-    block: np.dtype
-    widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
-    keeps: int = L.F32  # the type of a .phasor file that has the same values
-    packed: Packed | None = None  # of a type that is quantized in both
-    nearest: int | None = None  # what is taken in place of F32, rounded
-
-    def bytes(self, count: int) -> int:
-        return count // self.size * self.block.itemsize
-
-
-def _type(
-    name: str,
-    size: int,
-    widen: Callable[..., Any],
-    keeps: int,
-    *fields: tuple[Any, ...],
-    packed: Packed | None = None,
-    nearest: int | None = None,
-) -> Type:
-    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, nearest=nearest)
-
-
-# Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
-_D, _M, _Q = ("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)
-_SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
-TYPES = {
-    0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
-    1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
-    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q, packed=_one_scale(_fours, 8)),
-    3: _type(
-        "Q4_1",
-        32,
-        _scaled(_fours),
-        L.Q4M,
-        _D,
-        _M,
-        _Q,
-        packed=lambda b: (_records(b, L.Q4M), _fours(b)),
-    ),
-    6: _type(
-        "Q5_0",
-        32,
-        _scaled(_fives, 16),
-        L.Q8,
-        _D,
-        ("high", "<u4"),
-        _Q,
-        packed=_one_scale(_fives, 16),
-    ),
-    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q, nearest=L.Q8),
-    8: _type(
-        "Q8_0",
-        32,
-        _scaled(lambda b: b["q"]),
-        L.Q8,
-        _D,
-        ("q", "i1", 32),
-        packed=_one_scale(lambda b: b["q"]),
-    ),
-    12: _type(
-        "Q4_K",
-        256,
-        _q4_k,
-        L.Q4K,
-        _D,
-        _M,
-        _SCALES,
-        _Q_K,
-        packed=lambda b: (_records(b, L.Q4K), _fours_k(b)),
-    ),
-    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K, nearest=L.Q8),
-    14: _type(
-        "Q6_K",
-        256,
-        _q6_k,
-        L.F32,
-        _Q_K,
-        ("high", "u1", 64),
-        ("scales", "i1", 16),
-        _D,
-        nearest=L.Q8,
-    ),
-    30: _type(
-        "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
-    ),
-}
-# Names of the types that are not read, for the message.
-_OTHERS = {
-    int(number): name
-    for number, name in table("""
-        9 Q8_1
-        10 Q2_K
-        11 Q3_K
-        15 Q8_K
-        16 IQ2_XXS
-        17 IQ2_XS
-        18 IQ3_XXS
-        19 IQ1_S
-        20 IQ4_NL
-        21 IQ3_S
-        22 IQ2_S
-        23 IQ4_XS
-        24 I8
-        25 I16
-        26 I32
-        27 I64
-        28 F64
-        29 IQ1_M
-        34 TQ1_0
-        35 TQ2_0
-        39 MXFP4
-        40 NVFP4
-        41 Q1_0
-    """).items()
-}
-
 
 class Tensor(NamedTuple):
     """A tensor where it lies. `shape` is (rows, columns), the opposite of the file's order."""
@@ -270,10 +63,14 @@ class Tensor(NamedTuple):
         blocks = self.data.view(self.type.block)
         if self.type.keeps == L.BF16:
             return not (blocks["x"] & 0x7F80 == 0x7F80).any()
+        names = self.type.block.names or ()
+        if "e" in names:  # the powers of MXFP4, whose products fit
+            return bool((blocks["e"] < 252).all())
+        blocks = blocks["b"] if "b" in names else blocks
         return all(
             np.isfinite(blocks[name]).all()
             for name in ("x", "d", "m")
-            if name in (self.type.block.names or ())
+            if name in (blocks.dtype.names or ())
         )
 
     def quantized(self) -> tuple[np.ndarray, np.ndarray]:
@@ -417,7 +214,7 @@ class GGUF(Checkpoint):
         kind, offset = r.number("<I", name), r.number("<Q", name)
         if kind not in TYPES:
             raise PhasorError(
-                f"{name}: has type {_OTHERS.get(kind, kind)}, which is not supported, expected "
+                f"{name}: has type {OTHERS.get(kind, kind)}, which is not supported, expected "
                 f"{', '.join(t.name for t in TYPES.values())}"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
@@ -429,8 +226,33 @@ class GGUF(Checkpoint):
             )
         return name, TYPES[kind], shape[::-1], offset
 
+    def _twos_of(self, entries: list[Any], left: int, alignment: int) -> Type:
+        """Which blocks type 42 has here: what fits the places of its tensors."""
+        ends = dict(zip(offsets := sorted(at for _, _, _, at in entries), [*offsets[1:], left]))
+
+        def fits(kind: Type) -> bool:
+            return all(
+                ends[at] - alignment < at + kind.bytes(math.prod(shape)) <= ends[at]
+                for _, own, shape, at in entries
+                if own is TYPES[Q2_0]
+            )
+
+        fitting = [kind for kind in (TYPES[Q2_0], Q2_0_OF_64) if fits(kind)]
+        if len(fitting) != 1:
+            raise Damaged(
+                "tensors of type Q2_0 have the places of blocks of "
+                + ("64 and of 128 values alike" if fitting else "neither 64 nor 128 values")
+            )
+        return fitting[0]
+
     def _place(self, entries: list[Any], start: int, alignment: int) -> None:
         left = self.data.size - start
+        if any(kind is TYPES[Q2_0] for _, kind, _, _ in entries):
+            twos = self._twos_of(entries, left, alignment)
+            entries = [
+                (name, twos if kind is TYPES[Q2_0] else kind, shape, at)
+                for name, kind, shape, at in entries
+            ]
         places = [
             (at, at + kind.bytes(math.prod(shape)), name) for name, kind, shape, at in entries
         ]

@@ -430,7 +430,13 @@ class GGUFModel(Model):
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
         tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
         if to in L.QUANTIZED and all(_exact(tensor.type, to) for tensor in tensors):
-            scales, values = zip(*(tensor.quantized() for tensor in tensors))
+            parts = []
+            for name, tensor in stored.items():
+                try:
+                    parts.append(tensor.quantized())
+                except PhasorError as error:
+                    raise named(f"{self.checkpoint.path}: {name}", error) from error
+            scales, values = zip(*parts)
             return Quantized(np.concatenate(scales), np.concatenate(values), to)
         return super().weights(slot)
 

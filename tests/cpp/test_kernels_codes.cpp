@@ -1,0 +1,124 @@
+// q4t, q2 and q1, codes of four bits and fewer: the products at every level, and rows of tables.
+#include "kernel_data.h"
+#include "tile_level.h"
+
+using namespace kernel_test;
+
+namespace {
+
+constexpr Type kCodes[] = {Type::q4t, Type::q2, Type::q1};
+
+// As docs/reference/file-format.md has them, of a panel: code (o, k), what it stands for, the scale
+// of its group.
+struct Panel {
+  Type type;
+  const unsigned char* p;
+  size_t groups;
+  size_t bits() const { return type == Type::q4t ? 4 : type == Type::q2 ? 2 : 1; }
+  size_t plane() const {
+    return type == Type::q4t ? (16 + groups * 32 + 63) / 64 * 64
+                             : ((groups + 3) / 4 * 32 + 63) / 64 * 64;
+  }
+  size_t bytes() const { return plane() + groups * 64 * bits(); }
+  int code(size_t o, size_t k) const {
+    const size_t apart = 4 * bits(), in = k % 32;
+    return p[plane() + k / 32 * 64 * bits() + in % apart / 4 * 64 + o * 4 + in % 4] >>
+               in / apart * bits() &
+           ((1 << bits()) - 1);
+  }
+  int value(size_t o, size_t k) const {
+    const int n = code(o, k);
+    if (type == Type::q4t) return static_cast<signed char>(p[n]);
+    return type == Type::q2 ? n - 1 : 2 * n - 1;
+  }
+  float scale(size_t o, size_t g) const {
+    const unsigned char* at = type == Type::q4t ? p + 16 + g * 32 + o * 2 : p + g / 4 * 32 + o * 2;
+    return widen_f16(static_cast<uint16_t>(at[0] | at[1] << 8));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("rule 1.23: linear q4t, q2 and q1, with activations of ±127") {
+  for (const Type type : kCodes)
+    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 8, 13, 16, 17, 30})
+      for (const size_t panels : Sizes{1, 2, 3, 7})
+        for (const size_t groups : Sizes{1, 2, 4, 7, 8, 9, 18, 67}) {
+          Random random(rows * 10007 + panels * 101 + groups);
+          const std::vector<unsigned char> w = code_panels(random, type, panels, groups);
+          Int8Activations x(&random, rows * groups, kGroup);
+          Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+          const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
+          const size_t bytes = Panel{type, w.data(), groups}.bytes();
+          REQUIRE(w.size() == panels * bytes + 64);
+          std::vector<float> wanted(rows * ldy);
+          for (size_t r = 0; r < rows; ++r)
+            for (size_t i = 0; i < panels * kLanes; ++i) {
+              const Panel panel{type, w.data() + i / kLanes * bytes, groups};
+              const size_t o = i % kLanes;
+              float acc = 0.0f;
+              for (size_t g = 0; g < groups; ++g) {
+                int32_t isum = 0;
+                for (size_t k = g * kGroup; k < (g + 1) * kGroup; ++k)
+                  isum += x.q[r * groups * kGroup + k] * panel.value(o, k);
+                volatile float scale = x.scale[r * groups + g] * panel.scale(o, g);
+                acc = std::fma(static_cast<float>(isum), scale, acc);
+              }
+              volatile float value = acc;
+              if (i < bias_n) value = value + bias[i];
+              wanted[r * ldy + i] = value;
+            }
+          for (const Kernels* k : product_levels()) {
+            Array<float> y(rows * ldy, 3);
+            k->linear_int8(type)(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels,
+                                 groups);
+            INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
+            REQUIRE(y.intact());
+            for (size_t r = 0; r < rows; ++r)
+              for (size_t i = 0; i < panels * kLanes; ++i) {
+                const float value = wanted[r * ldy + i];
+                if (!flushes(*k) || std::isnormal(value)) REQUIRE(same(y[r * ldy + i], value));
+              }
+          }
+        }
+}
+
+TEST_CASE("rows of tables: q4t, q2 and q1 in panels and in rows") {
+  for (const Type type : kCodes)
+    for (const size_t cols : Sizes{1, 31, 32, 70, 127, 128, 129, 520}) {
+      const size_t rows = 37, panels = 3, groups = static_cast<size_t>(groups_of(cols));
+      Random random(cols);
+      std::vector<unsigned char> w = code_panels(random, type, panels, groups);
+      const size_t bytes = Panel{type, w.data(), groups}.bytes();
+      REQUIRE(bytes == panel_bytes(type, cols));
+      // A table in rows has one table of values.
+      for (size_t p = 1; p < panels && type == Type::q4t; ++p)
+        std::memcpy(&w[p * bytes], &w[0], 16);
+      const size_t bits = Panel{type, w.data(), groups}.bits(), table = type == Type::q4t ? 16 : 0,
+                   in_row = type == Type::q4t ? groups : (groups + 3) / 4,
+                   plane = (table + rows * in_row * 2 + 63) / 64 * 64;
+      std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(type, rows, cols)));
+      REQUIRE(flat.size() == plane + rows * groups * 4 * bits);
+      std::memcpy(flat.data(), w.data(), table);
+      for (size_t row = 0; row < rows; ++row) {
+        const Panel panel{type, w.data() + row / kLanes * bytes, groups};
+        const size_t o = row % kLanes;
+        for (size_t i = 0; i < in_row; ++i)
+          std::memcpy(&flat[table + (row * in_row + i) * 2], panel.p + table + i * 32 + o * 2, 2);
+        std::vector<float> wanted(cols);
+        for (size_t k = 0; k < groups * kGroup; ++k) {
+          const size_t apart = 4 * bits, in = k % 32;
+          flat[plane + (row * groups + k / 32) * apart + in % apart] |=
+              static_cast<unsigned char>(panel.code(o, k) << in / apart * bits);
+          if (k < cols)
+            wanted[k] = panel.scale(o, k / kGroup) * static_cast<float>(panel.value(o, k));
+        }
+        Array<float> y(cols, 1);
+        gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        REQUIRE(y.intact());
+      }
+    }
+}

@@ -1,0 +1,345 @@
+"""The types of a GGUF file's tensors: how their blocks lie, what these mean in f32, and the type of
+a .phasor file that has the same values (the format's own definition). numpy only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from phasor.errors import PhasorError
+from phasor.format import layout as L
+from phasor.format import minima
+from phasor.values import table
+
+
+def _halves(blocks: np.ndarray, field: str) -> np.ndarray:
+    """An f16 of each block, (B, 1) f32."""
+    return blocks[field].astype(np.float32)[:, None]
+
+
+def _nibbles(packed: np.ndarray) -> np.ndarray:
+    """(B, n) bytes -> (B, 2n): all low nibbles, then all high ones."""
+    return np.concatenate([packed & 15, packed >> 4], axis=1)
+
+
+def _fives(blocks: np.ndarray) -> np.ndarray:
+    """Nibbles with a fifth bit each."""
+    bits = blocks["high"][:, None] >> np.arange(32, dtype=np.uint32) & 1
+    return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
+
+
+def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable[..., Any]:
+    """Integers of a block, less the one that stands for 0, times its scale, and plus its minimum
+    where it has one."""
+
+    def widen(blocks: np.ndarray) -> np.ndarray:
+        out = (values(blocks).astype(np.float32) - zero) * _halves(blocks, "d")
+        has_minimum = "m" in (blocks.dtype.names or ())
+        result: np.ndarray = out + _halves(blocks, "m") if has_minimum else out
+        return result
+
+    return widen
+
+
+def _fours(blocks: np.ndarray) -> np.ndarray:
+    return _nibbles(blocks["q"])
+
+
+def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the eight sub-blocks of 32: scale and minimum, (B, 8, 1) f32."""
+    scale, least = minima.unpack_codes(blocks["scales"])
+    return (_halves(blocks, "d") * scale)[:, :, None], (_halves(blocks, "m") * least)[:, :, None]
+
+
+def _fours_k(blocks: np.ndarray) -> np.ndarray:
+    """(B, 8, 32)."""
+    return _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
+
+
+def _q4_k(blocks: np.ndarray) -> np.ndarray:
+    scale, least = _k_scales(blocks)
+    result: np.ndarray = (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
+    return result
+
+
+def _q5_k(blocks: np.ndarray) -> np.ndarray:
+    scale, least = _k_scales(blocks)
+    bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    q = _fours_k(blocks) | bits << 4
+    result: np.ndarray = (scale * q.astype(np.float32) - least).reshape(-1, 256)
+    return result
+
+
+def _q6_k(blocks: np.ndarray) -> np.ndarray:
+    low = _nibbles(blocks["q"].reshape(-1, 64)).reshape(-1, 8, 32)
+    bits = blocks["high"].reshape(-1, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    q = (low | bits.reshape(-1, 8, 32) << 4).astype(np.float32) - 32
+    scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
+    result: np.ndarray = (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+    return result
+
+
+def _fields(packed: np.ndarray, bits: int, run: int) -> np.ndarray:
+    """(B, n) bytes -> (B, 8 / bits · n): of each `run` bytes the lowest fields, then the next."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    parts = packed.reshape(len(packed), -1, 1, run) >> shifts & (1 << bits) - 1
+    return parts.reshape(len(packed), -1)
+
+
+def _trits(packed: np.ndarray, count: int) -> np.ndarray:
+    """(B, n) bytes of `count` digits of base 3, the highest first, as ⌈256·x / 3^5⌉ ->
+    (B, count·n): all the first digits, then all the next."""
+    powers = 3 ** np.arange(count, dtype=np.uint16)[:, None]
+    first = (packed[:, None, :] * powers & 255) * 3 >> 8
+    return first.astype(np.uint8).reshape(len(packed), -1)
+
+
+def _tq1(blocks: np.ndarray) -> np.ndarray:
+    q = blocks["q"]
+    parts = [_trits(q[:, :32], 5), _trits(q[:, 32:], 5), _trits(blocks["high"], 4)]
+    return np.concatenate(parts, axis=1)
+
+
+def _tq2(blocks: np.ndarray) -> np.ndarray:
+    return _fields(blocks["q"], 2, 32)
+
+
+def _twos(blocks: np.ndarray) -> np.ndarray:
+    return _fields(blocks["q"], 2, 1)
+
+
+def _signs(blocks: np.ndarray) -> np.ndarray:
+    """±1."""
+    return _fields(blocks["q"], 1, 1).astype(np.int8) * 2 - 1
+
+
+def _of_table(values: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    table = np.array(values, np.int8)
+    return lambda blocks: table[_fours(blocks)]
+
+
+# Of IQ4_NL; and of MXFP4 twice what its floats of 4 bits are, since its scales are halved.
+_IQ4 = _of_table((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
+_FP4 = _of_table((0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12))
+
+
+def _power(blocks: np.ndarray) -> np.ndarray:
+    """The scales of MXFP4, powers of two, halved: (B) f32."""
+    return np.ldexp(np.float32(1), blocks["e"].astype(np.int32) - 128)
+
+
+def _mxfp4(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values = _FP4(blocks)
+    scales = np.where(values.any(axis=1), _power(blocks), 0)
+    with np.errstate(over="ignore"):
+        halves = scales.astype(np.float16)
+    if not np.array_equal(halves.astype(np.float32), scales):
+        raise PhasorError(
+            "a scale of MXFP4 is outside of f16, which q4t's scales are; convert with --type f32"
+        )
+    return halves, values
+
+
+def _shared(times: int, values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
+    """Of blocks that have as many scales of ours."""
+    return lambda b: (np.repeat(b["d"], times), values(b).astype(np.int8) - np.int8(zero))
+
+
+def _halves_of_q2(blocks: np.ndarray) -> np.ndarray:
+    q = blocks["b"]["q"]
+    return _fields(q.reshape(len(q), -1), 2, 1)
+
+
+def _two_of_64(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    d = blocks["b"]["d"]
+    if (d[:, 0] != d[:, 1]).any():
+        raise PhasorError(
+            "scales of Q2_0 differ within 128 values, which q2 has one scale for; convert with"
+            " --type f32 or q8"
+        )
+    return d[:, 0], _halves_of_q2(blocks).astype(np.int8) - np.int8(1)
+
+
+def _q2_64(blocks: np.ndarray) -> np.ndarray:
+    d = blocks["b"]["d"].astype(np.float32).repeat(64, axis=1)
+    return (_halves_of_q2(blocks).astype(np.float32) - 1) * d
+
+
+# (B) blocks -> scales (B) and integers (B, size) of the same values, as a .phasor file has them.
+Packed = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
+    return lambda b: (b["d"], values(b).astype(np.int8) - np.int8(zero))
+
+
+def _records(blocks: np.ndarray, kind: int) -> np.ndarray:
+    """The scales and minima of blocks; a minimum is added, Q4_K subtracts it."""
+    records = np.empty(blocks.shape, minima.record_of(kind))
+    records["d"], records["m"] = blocks["d"], blocks["m"]
+    if kind == L.Q4K:
+        records["m"], records["codes"] = -blocks["m"], blocks["scales"]
+    return records
+
+
+class Type(NamedTuple):
+    """How elements lie: blocks of `size` values, and what they are in f32."""
+
+    name: str
+    size: int
+    block: np.dtype
+    widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
+    keeps: int = L.F32  # the type of a .phasor file that has the same values
+    packed: Packed | None = None  # of a type that is quantized in both
+    nearest: int | None = None  # what is taken in place of F32, rounded
+
+    def bytes(self, count: int) -> int:
+        return count // self.size * self.block.itemsize
+
+
+def _type(
+    name: str,
+    size: int,
+    widen: Callable[..., Any],
+    keeps: int,
+    *fields: tuple[Any, ...],
+    packed: Packed | None = None,
+    nearest: int | None = None,
+) -> Type:
+    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, nearest=nearest)
+
+
+# Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
+_D, _M, _Q = ("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)
+_SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
+TYPES = {
+    0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
+    1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
+    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q, packed=_one_scale(_fours, 8)),
+    3: _type(
+        "Q4_1",
+        32,
+        _scaled(_fours),
+        L.Q4M,
+        _D,
+        _M,
+        _Q,
+        packed=lambda b: (_records(b, L.Q4M), _fours(b)),
+    ),
+    6: _type(
+        "Q5_0",
+        32,
+        _scaled(_fives, 16),
+        L.Q8,
+        _D,
+        ("high", "<u4"),
+        _Q,
+        packed=_one_scale(_fives, 16),
+    ),
+    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q, nearest=L.Q8),
+    8: _type(
+        "Q8_0",
+        32,
+        _scaled(lambda b: b["q"]),
+        L.Q8,
+        _D,
+        ("q", "i1", 32),
+        packed=_one_scale(lambda b: b["q"]),
+    ),
+    12: _type(
+        "Q4_K",
+        256,
+        _q4_k,
+        L.Q4K,
+        _D,
+        _M,
+        _SCALES,
+        _Q_K,
+        packed=lambda b: (_records(b, L.Q4K), _fours_k(b)),
+    ),
+    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K, nearest=L.Q8),
+    14: _type(
+        "Q6_K",
+        256,
+        _q6_k,
+        L.F32,
+        _Q_K,
+        ("high", "u1", 64),
+        ("scales", "i1", 16),
+        _D,
+        nearest=L.Q8,
+    ),
+    20: _type("IQ4_NL", 32, _scaled(_IQ4), L.Q4T, _D, _Q, packed=_one_scale(_IQ4)),
+    34: _type(
+        "TQ1_0",
+        256,
+        _scaled(_tq1, 1),
+        L.Q2,
+        ("q", "u1", 48),
+        ("high", "u1", 4),
+        _D,
+        packed=_shared(2, _tq1, 1),
+    ),
+    35: _type(
+        "TQ2_0",
+        256,
+        _scaled(_tq2, 1),
+        L.Q2,
+        ("q", "u1", 64),
+        _D,
+        packed=_shared(2, _tq2, 1),
+    ),
+    39: _type(
+        "MXFP4",
+        32,
+        lambda b: _FP4(b).astype(np.float32) * _power(b)[:, None],
+        L.Q4T,
+        ("e", "u1"),
+        _Q,
+        packed=_mxfp4,
+    ),
+    41: _type("Q1_0", 128, _scaled(_signs), L.Q1, _D, _Q, packed=_one_scale(_signs)),
+    42: _type(
+        "Q2_0",
+        128,
+        _scaled(_twos, 1),
+        L.Q2,
+        _D,
+        ("q", "u1", 32),
+        packed=_one_scale(_twos, 1),
+    ),
+    30: _type(
+        "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
+    ),
+}
+# Type 42 has blocks of 128 values in one program's files and of 64 in another's: two of those here.
+Q2_0 = 42
+Q2_0_OF_64 = _type(
+    "Q2_0", 128, _q2_64, L.Q2, ("b", [_D, ("q", "u1", 16)], 2), packed=_two_of_64
+)
+# Names of the types that are not read, for the message.
+OTHERS = {
+    int(number): name
+    for number, name in table("""
+        9 Q8_1
+        10 Q2_K
+        11 Q3_K
+        15 Q8_K
+        16 IQ2_XXS
+        17 IQ2_XS
+        18 IQ3_XXS
+        19 IQ1_S
+        21 IQ3_S
+        22 IQ2_S
+        23 IQ4_XS
+        24 I8
+        25 I16
+        26 I32
+        27 I64
+        28 F64
+        29 IQ1_M
+        40 NVFP4
+    """).items()
+}
