@@ -435,9 +435,12 @@ TEST_CASE(
       REQUIRE(phasor_session_size(&whole, probe.model, &probe.limits, &error) == PHASOR_OK);
       const uint64_t cache = cache_of(probe, limits), all = cache_of(probe, probe.limits);
       CHECK(whole - less == all - cache);
-      if (type == PHASOR_CACHE_F16) CHECK(all == 2 * cache);
+      // rows of a convolution stay f32 (1.22)
+      const bool convolves = name.find("lfm2") != std::string::npos;
+      if (type == PHASOR_CACHE_F16) CHECK((convolves ? cache < all : all == 2 * cache));
       // a scale for 32 values at best, a narrow head has one for fewer
-      if (type == PHASOR_CACHE_Q8) CHECK((32 * cache >= 9 * all && 2 * cache < all));
+      if (type == PHASOR_CACHE_Q8)
+        CHECK((convolves ? cache < all : 32 * cache >= 9 * all && 2 * cache < all));
       const uint32_t last = phasor_vector_count(probe.model) - 1;  // the longest
       const uint64_t expected = vector_hash(file, last, "scalar", 1, 1, 1, type);
       CHECK(expected != vector_hash(file, last, "scalar", 1, 1, 1));

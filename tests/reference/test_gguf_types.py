@@ -12,7 +12,7 @@ import pytest
 gguf = pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
-from conversions import convert_to
+from conversions import convert_to, problems
 from places import ROOT
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
@@ -254,3 +254,28 @@ def test_what_codes_do_not_hold_is_refused_by_name(tmp_path: Path) -> None:
     blocks["b"]["d"][3, 1] = 2
     with pytest.raises(PhasorError, match="scales of Q2_0 differ within 128 values"):
         tensor.quantized()
+
+
+def test_a_scale_outside_of_f16_is_refused_and_f32_takes_it(tmp_path: Path, capsys) -> None:
+    def quantize(value: np.ndarray, _: Q) -> np.ndarray:
+        raw = _raw("MXFP4", value.shape, np.random.default_rng(1))
+        raw.reshape(-1).view(TYPES[39].block)["e"] = 90
+        return raw
+
+    tensors = _large(gguf_models.CASES["llama"])
+    keys = {"embedding_length": _WIDTH, "feed_forward_length": _HIDDEN, "block_count": 1}
+    source, name = tmp_path / "m.gguf", "blk.0.ffn_down.weight"
+    gguf_models.write(
+        source,
+        gguf_models.CASES["llama"],
+        tensors,
+        {name: Q.MXFP4},
+        {**keys, "rope.dimension_count": 64},
+        quantize=quantize,
+    )
+    said = problems(source, tmp_path / "m.phasor", capsys)
+    assert f"{name}: a scale of MXFP4 is outside of f16" in said and "--type f32" in said
+    file = PhasorFile(convert_to(source, tmp_path / "m.phasor", "--type", "f32"))
+    want = gguf.quants.dequantize(quantize(tensors[name], Q.MXFP4), Q.MXFP4)
+    slot = next(s for s in R.slots(file.descriptor) if s.role == R.FFN_OUT and s.matrix)
+    assert np.array_equal(file.weights(slot.key).astype(np.float32), want)
