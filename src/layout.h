@@ -52,24 +52,27 @@ constexpr float weight_rotation_scale(size_t block) {
 constexpr float kSmallestRowScale = 0x1p-38f;
 
 // Of types with f16 scales: those of a row, the place of one in a panel's plane or in that of
-// `rows` layout, and the plane's bytes. A plane begins with the table of a type that has one.
+// `rows` layout, and the plane's bytes, which a build without the type counts too: it refuses that
+// by name, later. A plane begins with the table of a type that has one.
 constexpr size_t kTable = 16;
-constexpr uint64_t table_bytes(Type type) { return table_type(type) ? kTable : 0; }
+constexpr uint64_t table_bytes(Type type) { return kHasTables && table_type(type) ? kTable : 0; }
 constexpr uint64_t sharing_of(Type type) {
-  return shared_groups(type) != 0 ? shared_groups(type) : 1;
+  return kHasShared && shared_groups(type) != 0 ? shared_groups(type) : 1;
 }
 constexpr uint64_t scales_of(Type type, uint64_t groups) {
-  return (groups + sharing_of(type) - 1) / sharing_of(type);
+  const unsigned n = shared_groups(type);
+  return n == 0 ? groups : (groups + n - 1) / n;
 }
 constexpr size_t panel_scale(Type type, size_t o, size_t g) {
   return static_cast<size_t>(table_bytes(type)) +
          2 * (g / static_cast<size_t>(sharing_of(type)) * kLanes + o);
 }
 constexpr uint64_t row_scale(Type type, uint64_t groups, uint64_t row, uint64_t g) {
-  return table_bytes(type) + 2 * (row * scales_of(type, groups) + g / sharing_of(type));
+  const uint64_t in_row = kHasShared ? scales_of(type, groups) : groups;
+  return table_bytes(type) + 2 * (row * in_row + g / sharing_of(type));
 }
 constexpr uint64_t scale_plane_used(Type type, uint64_t rows, uint64_t groups) {
-  return table_bytes(type) + rows * scales_of(type, groups) * 2;
+  return (table_type(type) ? kTable : 0) + rows * scales_of(type, groups) * 2;
 }
 constexpr uint64_t scale_plane_bytes(Type type, uint64_t rows, uint64_t groups) {
   return round_up(scale_plane_used(type, rows, groups), 64);
@@ -143,7 +146,7 @@ constexpr unsigned code_in(unsigned byte, unsigned bits, size_t k) {
 }
 // What a code of a type without minima stands for. table: that of a type that has one.
 constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
-  return table_type(type)
+  return kHasTables && table_type(type)
              ? static_cast<int8_t>(table[code])
              : static_cast<int32_t>(code * code_step(type)) - static_cast<int32_t>(code_less(type));
 }

@@ -69,6 +69,8 @@ constexpr uint32_t kMatrixTypes =
 constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ4m;
 constexpr bool kHasRows = kHasQ8r;
 constexpr bool kHasMinima = kHasQ4m;
+constexpr bool kHasTables = kHasQ4t;
+constexpr bool kHasShared = kHasQ2 || kHasQ1;
 
 constexpr bool no_matrix_type(Type type) { return type == Type::f64; }
 // A scale for each group of 32, and a minimum too; a scale for each row, in f32.

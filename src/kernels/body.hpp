@@ -4,8 +4,9 @@
 //   half16(p)                     16 f16 values to f32
 //   byte16(p)                     16 int8 values to f32
 //   struct Int8                   the exact dot product of 16 outputs by 4 activations (int8_*.hpp)
-//   struct Int4                   the same with nibbles: 16 outputs by 4 and by another 4 of them
-//   struct Int4m                  the same for groups whose sums begin with 0, at most a group's
+//   look_up(to, codes, table)     a panel's group of 4-bit codes as the int8 at their places
+//   struct Int4                   the same with two fields of bytes: 16 outputs by 4 and 4 inputs
+//   struct Int4m                  the same where the sums are of one group at most
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
 #include "attention.hpp"

@@ -49,8 +49,20 @@ SHAPES = {
     "d256": Llama(256, 704, 4, 8, 4, 4096),
     # stories260K of llama2.c, its hidden width in whole groups
     "260k": Llama(64, 160, 5, 8, 4, 512),
+    # Six layers of models that were trained with few values, and a vocabulary in proportion.
+    "bitnet 2B": Llama(2560, 6912, 6, 20, 5, 32000),
+    "bonsai 1.7B": Llama(2048, 6144, 6, 16, 8, 32000),
 }
-GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0", "q4m": "Q4_1"}
+GGUF_TYPES = {
+    "f32": "F32",
+    "f16": "F16",
+    "bf16": "BF16",
+    "q8": "Q8_0",
+    "q4": "Q4_0",
+    "q4m": "Q4_1",
+    "q2": "TQ2_0",
+    "q1": "Q1_0",
+}
 CT2_TYPES = {"f32": "float32", "q8": "int8"}
 # The type of the peers that ours is measured beside, where it is no type of theirs.
 BESIDE = {"q8r": "q8", "q8rh": "q8"}
@@ -120,17 +132,30 @@ def descriptor(shape: Llama) -> dict:
     }
 
 
+def blocks_of(x: np.ndarray, type_: Any) -> np.ndarray:
+    """Rows of a GGUF type, u8, as the gguf package rounds them; of Q1_0, which it does not round,
+    the signs times the mean of 128 magnitudes."""
+    import gguf
+
+    if type_.name != "Q1_0":
+        return np.ascontiguousarray(gguf.quants.quantize(x, type_))
+    parts = x.reshape(-1, 128)
+    blocks = np.zeros(len(parts), BLOCKS[int(type_)].block)
+    blocks["d"] = np.abs(parts).mean(axis=1)
+    blocks["q"] = np.packbits(parts >= 0, axis=1, bitorder="little")
+    return blocks.view(np.uint8).reshape(len(x), -1)
+
+
 def rounded(x: np.ndarray, kind: str) -> Weights:
-    """q8, q4 and q4m as the gguf package rounds them to Q8_0, Q4_0 and Q4_1, so that the engines
-    compute with the same weights."""
-    if kind not in ("q8", "q4", "q4m"):
+    """Quantized types as GGUF's are rounded, so that the engines compute with the same weights."""
+    if kind not in ("q8", "q4", "q4m", "q2", "q1"):
         return x
     import gguf
 
     theirs = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
     ours = BLOCKS[int(theirs)]
-    blocks = np.ascontiguousarray(gguf.quants.quantize(x, theirs)).reshape(-1).view(ours.block)
-    scales, values = ours.packed(blocks)
+    assert ours.packed is not None
+    scales, values = ours.packed(blocks_of(x, theirs).reshape(-1).view(ours.block))
     return Quantized(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
 
 
@@ -187,7 +212,7 @@ def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
     for name in names(shape):
         value = tensor(shape, name)
         kind = type_ if value.ndim == 2 else f32
-        data = value if kind == f32 else gguf.quants.quantize(value, kind)
+        data = value if kind == f32 else blocks_of(value, kind)
         writer.add_tensor(f"{name}.weight", data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -54,6 +54,14 @@ _TITLES = {
         "llama.cpp on that file: 48 greedy steps after a prompt of 16 tokens, a prompt of 512, "
         "and the files' sizes.",
     ),
+    "codes": (
+        "Two bits and one: q2 and q1",
+        "Six layers of the shapes of BitNet 2B (2560 wide, 6912 hidden) and of Bonsai 1.7B (2048, "
+        "6144) with a vocabulary of 32,000, random weights, tied, beside llama.cpp on the same "
+        "weights as TQ2_0 and Q1_0: 24 greedy steps after a prompt of 16 tokens, and a prompt of "
+        "128. The aims are twice llama.cpp, and 0.8 of the machine's reads or of its products of "
+        "int8 in bytes of such weights, whichever is less.",
+    ),
     "translator": (
         "Translators",
         "A translator of width 512, 6 + 6 layers, vocabulary 32,000, random weights (32 sources of "

@@ -7,18 +7,34 @@ it is to be measured by. Rows of tools/bench.
         amx, the level avx512vnni of the same processor stands beside it.
   q4m   the kernels beside q4's, in bytes of weights; and SmolLM2-135M-Instruct from the Q4_1 file
         that is published, converted without a flag, beside llama.cpp on that file.
+  codes q2 and q1 on layers of the shapes of BitNet 2B and Bonsai 1.7B, beside llama.cpp's TQ2_0 and
+        Q1_0 of the same random weights, and beside the machine: its reads or its int8 products,
+        whichever is less.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import statistics
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from bench.common import OURS, Answer, Engines, Results, Worker, at_threads, convert, peer
-from bench.decoder import LLAMA, ours, same_tokens
+from bench.common import (
+    OURS,
+    Answer,
+    Engines,
+    Results,
+    Worker,
+    at_threads,
+    convert,
+    peer,
+    types_of,
+)
+from bench.decoder import LLAMA, group, ours, same_tokens
+from bench.limits import bench_program
+from bench.models import model
 
 RAW, VNNI = "raw peak", "avx512vnni"
 SHAPES = [(outputs, inputs) for inputs in (384, 576, 1536) for outputs in (512, 1024, 1536)]
@@ -38,6 +54,43 @@ class Asked:
 
     def close(self) -> None:
         pass
+
+
+def row_codes(args: Any, results: Results) -> None:
+    for shape in ("bitnet 2B", "bonsai 1.7B"):
+        for kind in types_of(args, ("q2", "q1")):
+            for threads in args.threads:
+                where: dict[str, Any] = {"type": kind, "threads": threads, "at": shape}
+                options = {"threads": threads, "context": 256}
+                with group(args, shape, kind, (LLAMA,), **options) as workers:
+                    results.facts |= workers.versions()
+                    answers = workers.take_turns("decode 16 24", args.runs)
+                    results.add_rates("decode", answers, 24, **where)
+                    answers = workers.take_turns("prefill 128", args.runs)
+                    results.add_rates("prefill 128", answers, 128, **where)
+                claim = f"{shape}, decode, {kind}, {at_threads(threads)}"
+                results.aim_beside(claim, "decode", LLAMA, 2, **where)
+                roof(args, results, shape, kind, threads)
+                results.save()
+
+
+def roof(args: Any, results: Results, shape: str, kind: str, threads: int) -> None:
+    """Decoding beside the machine's reads, or its products of int8 in bytes of such weights."""
+    path = model(args.folder, shape, kind, "phasor")
+    program, options = f"{args.build}/phasor", {"threads": threads, "length": 128, "n": 16}
+    runs = [bench_program(program, path, **options, reps=3) for _ in range(3)]
+
+    def median(values: list[float]) -> float:
+        return 1e-9 * statistics.median(values)
+
+    machine = [run["machine"][-1] for run in runs]
+    reads = median([m["read_block_bytes_per_second"] for m in machine])
+    bits = {"q2": 2 + 16 / 128, "q1": 1 + 16 / 128}[kind]
+    products = median([m["int8_operations_per_second"] for m in machine]) * bits / 8
+    decode = median([run["decode_bytes_per_second"] for run in runs])
+    least = "the machine's reads" if reads <= products else "its products of int8"
+    claim = f"{shape}, decode, {kind}, {at_threads(threads)}, GB/s"
+    results.aim(claim, least, decode, min(reads, products), 0.8)
 
 
 def row_q8r(args: Any, results: Results) -> None:
@@ -161,4 +214,4 @@ def find_smollm2(args: Any) -> Path:
     return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-ROWS = {"q8r": row_q8r, "q4m": row_q4m}
+ROWS = {"q8r": row_q8r, "q4m": row_q4m, "codes": row_codes}

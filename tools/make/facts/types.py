@@ -92,7 +92,9 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += "// Whether it has types with a scale for each group, and with one for each row.\n"
     body += f"constexpr bool kHasGroups = {_any(of['group'] + of['minimum'])};\n"
     body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
-    body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n\n"
+    body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n"
+    body += f"constexpr bool kHasTables = {_any([row for row in rows if row['table']])};\n"
+    body += f"constexpr bool kHasShared = {_any([r for r in rows if r['span'] != 32])};\n\n"
     no = [row for row in rows if not row["matrix"]]
     body += _predicate("no_matrix_type", no)
     body += "// A scale for each group of 32, and a minimum too; a scale for each row, in f32.\n"

@@ -177,8 +177,8 @@ ROLE_ROWS = (
         False,
         F32,
     ),
-    ((2, 4), 0x26, "taps of the convolution", (ROWS,), "window", "q", "mixer == 1", False, F32),
-    ((2, 4), 0x27, "bias of the convolution", (VECTOR,), "q", "1", "convolution_bias", False, F32),
+    ((4,), 0x26, "taps of the convolution", (ROWS,), "window", "q", "mixer == 1", False, F32),
+    ((4,), 0x27, "bias of the convolution", (VECTOR,), "q", "1", "convolution_bias", False, F32),
     (
         (2, 4),
         0x30,
