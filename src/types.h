@@ -128,7 +128,7 @@ constexpr unsigned value_bits(Type type) {
       return 0;
   }
 }
-// A panel begins with a table of int8, of which the codes are places.
+// A panel begins with a table of 16 int8, and a code is an index of it.
 constexpr bool table_type(Type type) { return type == Type::q4t; }
 // No float is rounded to it.
 constexpr bool given_type(Type type) {

@@ -17,7 +17,8 @@ from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.format.layout import PhasorError  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
-from phasor.sources.gguf.container import GGUF  # noqa: E402
+from phasor.sources.gguf.container import GGUF, twos_of  # noqa: E402
+from phasor.sources.gguf.types import Q2_0, TYPES, Q2_0_OF_64  # noqa: E402
 from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, container, text
 from places import told
 
@@ -776,3 +777,17 @@ def test_a_window_that_is_not_computed_limits_the_sequence(
     assert convert_bytes(tmp_path, changed(llama__attention__sliding_window=(U32, 16))) == 0
     assert PhasorFile(tmp_path / "small.phasor").descriptor["decoder"]["max_positions"] == 16
     assert "a window of 16 positions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind,size", [(TYPES[Q2_0], 34), (Q2_0_OF_64, 36)])
+def test_places_say_which_blocks_type_42_has(kind, size):
+    """Of 32 blocks the two layouts lie 64 bytes apart; of one block padding hides the difference,
+    and other places are neither's."""
+    entries = [("a", TYPES[Q2_0], (2, 16 * 128), 0), ("b", TYPES[0], (1,), 32 * size)]
+    assert twos_of(entries, 32 * size + 4, 32) is kind
+    one = [("a", TYPES[Q2_0], (1, 128), 0), ("b", TYPES[0], (1,), 64)]
+    with pytest.raises(PhasorError, match="blocks of 64 and of 128 values alike"):
+        twos_of(one, 68, 32)
+    for place in (0, 32 * 34 - 32, 32 * 36 + 32, 1 << 40):
+        with pytest.raises(PhasorError, match="neither 64 nor 128 values"):
+            twos_of([entries[0], ("b", TYPES[0], (1,), place)], place + 4, 32)

@@ -112,7 +112,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += _predicate("rotated_type", [row for row in rows if row["rotated"]])
     body += _predicate("pair_type", [row for row in rows if row["pairs"]])
     body += _number("value_bits", rows, lambda row: row["bits"])
-    body += "// A panel begins with a table of int8, of which the codes are places.\n"
+    body += "// A panel begins with a table of 16 int8, and a code is an index of it.\n"
     body += _predicate("table_type", [row for row in rows if row["table"]])
     body += "// No float is rounded to it.\n"
     body += _predicate("given_type", [row for row in rows if not row["rounds"]])
@@ -161,7 +161,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "# Columns that share a scale, where they are more than a group.\n"
     spans = [f"{row['name'].upper()}: {row['span']}" for row in rows if row["span"] != 32]
     body += f"SPANS = {{{', '.join(spans)}}}\n"
-    body += group("TABLES", "codes are places in a table of int8", lambda r: r["table"])
+    body += group("TABLES", "a code is an index of a table of int8", lambda r: r["table"])
     body += group("HALVES", "", lambda r: r["bits"] == 16)
     body += group("PAIRS", "two columns lie side by side in a panel", lambda r: r["pairs"])
     body += group("GROUPED", "an f16 scale for each group", lambda r: r["scales"] == "group")

@@ -50,7 +50,7 @@ RECORDS = {Q4M: (4, 1), Q4K: (16, 8)}
 CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1)}
 # Columns that share a scale, where they are more than a group.
 SPANS = {Q2: 128, Q1: 128}
-TABLES = (Q4T,)  # codes are places in a table of int8
+TABLES = (Q4T,)  # a code is an index of a table of int8
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group

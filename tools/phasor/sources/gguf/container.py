@@ -153,6 +153,27 @@ def _printable(name: str) -> str:
     return name if name.isprintable() and len(name) <= 80 else ascii(name[:80])
 
 
+def twos_of(entries: list[Any], left: int, alignment: int) -> Type:
+    """Which blocks type 42 has in a file: what fits the places of its tensors. entries: (name,
+    type, shape, offset) of all tensors, which have `left` bytes together."""
+    ends = dict(zip(offsets := sorted(at for _, _, _, at in entries), [*offsets[1:], left]))
+
+    def fits(kind: Type) -> bool:
+        return all(
+            ends[at] - alignment < at + kind.bytes(math.prod(shape)) <= ends[at]
+            for _, own, shape, at in entries
+            if own is TYPES[Q2_0]
+        )
+
+    fitting = [kind for kind in (TYPES[Q2_0], Q2_0_OF_64) if fits(kind)]
+    if len(fitting) != 1:
+        raise Damaged(
+            "tensors of type Q2_0 have the places of blocks of "
+            + ("64 and of 128 values alike" if fitting else "neither 64 nor 128 values")
+        )
+    return fitting[0]
+
+
 class GGUF(Checkpoint):
     """A file that was read: `metadata` by key, the tensors as a checkpoint. PhasorError names the
     file and the thing that is wrong."""
@@ -226,29 +247,10 @@ class GGUF(Checkpoint):
             )
         return name, TYPES[kind], shape[::-1], offset
 
-    def _twos_of(self, entries: list[Any], left: int, alignment: int) -> Type:
-        """Which blocks type 42 has here: what fits the places of its tensors."""
-        ends = dict(zip(offsets := sorted(at for _, _, _, at in entries), [*offsets[1:], left]))
-
-        def fits(kind: Type) -> bool:
-            return all(
-                ends[at] - alignment < at + kind.bytes(math.prod(shape)) <= ends[at]
-                for _, own, shape, at in entries
-                if own is TYPES[Q2_0]
-            )
-
-        fitting = [kind for kind in (TYPES[Q2_0], Q2_0_OF_64) if fits(kind)]
-        if len(fitting) != 1:
-            raise Damaged(
-                "tensors of type Q2_0 have the places of blocks of "
-                + ("64 and of 128 values alike" if fitting else "neither 64 nor 128 values")
-            )
-        return fitting[0]
-
     def _place(self, entries: list[Any], start: int, alignment: int) -> None:
         left = self.data.size - start
         if any(kind is TYPES[Q2_0] for _, kind, _, _ in entries):
-            twos = self._twos_of(entries, left, alignment)
+            twos = twos_of(entries, left, alignment)
             entries = [
                 (name, twos if kind is TYPES[Q2_0] else kind, shape, at)
                 for name, kind, shape, at in entries
