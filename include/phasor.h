@@ -1196,7 +1196,7 @@ typedef struct phasor_quantize_options {
   const char* type;        /* of the matrices: "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh",
                               "q4m", "q4k" */
   const char* output_type; /* of embeddings and output matrix. Default: NULL, `type` */
-  const float* moments;    /* (moment_count) for q8 and q4: the mean square of the inputs of each
+  const float* moments;    /* (moment_count) for q8, q4, q4t: the mean square of the inputs of each
                               matrix, by column, matrices in file order. Default: NULL, all 1 */
   uint64_t moment_count;   /* columns of all matrices */
   uint32_t inputs;         /* bits of the inputs of quantized matrices: 8 or 16. Default: 0, as the

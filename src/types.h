@@ -27,8 +27,8 @@ constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t", "q2", "q1"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
-    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
-#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k"
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t"};
+#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k or q4t"
 
 constexpr bool kHasF16 = built("f16");
 constexpr bool kHasBf16 = built("bf16");
@@ -130,12 +130,11 @@ constexpr unsigned value_bits(Type type) {
 }
 // A panel begins with a table of 16 int8, and a code is an index of it.
 constexpr bool table_type(Type type) { return type == Type::q4t; }
+// The table that floats are rounded to.
+constexpr int8_t kRoundedTable[] = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // No float is rounded to it.
-constexpr bool given_type(Type type) {
-  return type == Type::q4t ||
-         type == Type::q2 ||
-         type == Type::q1;
-}
+constexpr bool given_type(Type type) { return type == Type::q2 || type == Type::q1; }
 // Groups of 32 that share a scale, where they are more than one.
 constexpr unsigned shared_groups(Type type) {
   switch (type) {

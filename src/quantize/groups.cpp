@@ -16,12 +16,14 @@ struct Divisors {
   uint32_t count;
   bool both_signs;  // first all of them negative, then positive
 };
-constexpr Divisors kQ8Divisors = {128.0f, -1.0f, 13, false}, kQ4Divisors = {6.0f, 0.25f, 17, true};
+constexpr Divisors kQ8Divisors = {128.0f, -1.0f, 13, false}, kQ4Divisors = {6.0f, 0.25f, 17, true},
+                   kTableDivisors = {96.0f, 4.0f, 17, true};
 
 struct Search {
   const Block& in;
   const float* moments;
   float low, high;
+  bool table;  // values are those of kRoundedTable
   float best_error[kLanes], best_scale[kLanes];
   float best[kGroup][kLanes];
 };
@@ -30,6 +32,16 @@ struct Search {
 float nearest(float v) {
   constexpr float kShift = 12582912.0f;  // 1.5·2²³
   return (v + kShift) - kShift;
+}
+
+// The nearest value of the table, of two the larger one.
+float nearest_in_table(float v) {
+  int value = kRoundedTable[0];
+  for (size_t i = 0; i + 1 < kTable; ++i) {
+    const int lower = kRoundedTable[i], upper = kRoundedTable[i + 1];
+    value += v + v >= static_cast<float>(lower + upper) ? upper - lower : 0;
+  }
+  return static_cast<float>(value);
 }
 
 // Σ moment·a·b of each row. The terms of row by row i and i + 16 are added, then i and i + 8, ….
@@ -59,7 +71,7 @@ void attempt(Search* s, const float* wanted) {
       float v = s->in.x[k][o] * inverse[o];
       v = v > s->low ? v : s->low;
       v = v < s->high ? v : s->high;
-      q[k][o] = nearest(v);
+      q[k][o] = s->table ? nearest_in_table(v) : nearest(v);
       rest[k][o] = s->in.x[k][o] - q[k][o] * scale[o];
     }
   sum_products(error, rest, rest, s->moments);
@@ -108,9 +120,9 @@ float nearest_int8(float v) noexcept {
 
 bool quantize_block(QuantizedBlock* out, const Block& in, Type type,
                     const float* moments) noexcept {
-  const bool q8 = value_bits(type) == 8;
-  const Divisors& divisors = q8 ? kQ8Divisors : kQ4Divisors;
-  Search s{in, moments, q8 ? -128.0f : -8.0f, q8 ? 127.0f : 7.0f, {}, {}, {}};
+  const bool q8 = value_bits(type) == 8, table = table_type(type), wide = q8 || table;
+  const Divisors& divisors = q8 ? kQ8Divisors : table ? kTableDivisors : kQ4Divisors;
+  Search s{in, moments, wide ? -128.0f : -8.0f, wide ? 127.0f : 7.0f, table, {}, {}, {}};
   float extreme[kLanes];
   extremes(extreme, in);
   for (size_t o = 0; o < kLanes; ++o) {

@@ -12,7 +12,7 @@ struct Block {
   float x[kGroup][kLanes];
 };
 
-// A block as q8 or q4: integers, and the bits of 16 f16 scales.
+// A block as q8, q4 or q4t: integers, and the bits of 16 f16 scales.
 struct QuantizedBlock {
   float q[kGroup][kLanes];
   uint16_t scales[kLanes];

@@ -121,13 +121,21 @@ void note(StoredError* error, float given, float stored) {
   if (size > error->value) error->value = size;
 }
 
+// The code of four bits that stands for a value.
+int code_of(Type type, int value) {
+  if (!table_type(type)) return value + static_cast<int>(code_less(type));
+  int n = 0;
+  while (kRoundedTable[n] < value) ++n;
+  return n;
+}
+
 // An integer of a type with a scale for each group. Padding columns, and all of a group of 4 bits
 // whose scale is 0, stay zero bytes. The value as it is read back.
 float store_integer(unsigned char* p, Type type, size_t in_group, int value, uint16_t scale) {
   if (value_bits(type) == 8)
     *p = static_cast<unsigned char>(value & 255);
   else if ((scale & 0x7FFFu) != 0)
-    *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
+    *p = static_cast<unsigned char>(*p | code_of(type, value) << (in_group < kGroup / 2 ? 0 : 4));
   return static_cast<float>(value) * widen_f16(scale);
 }
 
@@ -231,9 +239,11 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
     Block b;
     float padded[kGroup] = {};
     load_block(&b, in, from, g);
-    for (size_t k = g * kGroup; moments != nullptr && k < to.cols && k < (g + 1) * kGroup; ++k)
-      padded[k % kGroup] = moments[k];
-    if (!store_block(out, to, g, b, moments != nullptr ? padded : nullptr, error)) return false;
+    for (size_t k = g * kGroup; k < to.cols && k < (g + 1) * kGroup; ++k)
+      padded[k % kGroup] = moments != nullptr ? moments[k] : 1;
+    // of a table padding is rounded to no 0, and does not count
+    const bool weighted = moments != nullptr || table_type(to.type);
+    if (!store_block(out, to, g, b, weighted ? padded : nullptr, error)) return false;
   }
   return true;
 }
@@ -255,6 +265,7 @@ bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, cons
   Rows from{e.type, e.layout, e.cols, panel ? kLanes : e.rows, 0, kLanes}, to = from;
   to.type = type;
   for (size_t p = 0; p < (panel ? e.panels : panels_of(e.rows)); ++p) {
+    if (panel || p == 0) memcpy(out + p * to_bytes, kRoundedTable, table_bytes(type));
     if (!panel) {
       from.first = to.first = p * kLanes;
       if (e.rows - from.first < kLanes) from.count = to.count = e.rows - from.first;

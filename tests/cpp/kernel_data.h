@@ -229,7 +229,7 @@ inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t pa
                                             size_t groups) {
   if (type == Type::q8r) return whole_panels(random, panels, groups);
   if (minimum_type(type)) return minimum_panels(random, type, panels, groups);
-  if (given_type(type)) return code_panels(random, type, panels, groups);
+  if (given_type(type) || table_type(type)) return code_panels(random, type, panels, groups);
   return quantized_panels(random, panels, groups, type);
 }
 

@@ -239,7 +239,33 @@ def test_the_search_beside_plain_float64(kind, seed, weighted):
     assert kind == L.Q8 or np.array_equal(ours, wide[240:])  # what is q4 already comes back
 
 
-@pytest.mark.parametrize("kind", (L.Q8, L.Q4))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_q4t_beside_every_scale_in_plain_float64(weighted):
+    """Each group against 1,600 scales, each value against all 16 of the table, in float64; and
+    against q4, whose values are as many and evenly spaced."""
+    x = groups_of(4)
+    wide, table = x.astype(np.float64), np.array(L.ROUNDED_TABLE, np.float64)
+    moments = np.random.default_rng(4).gamma(0.7, size=32).astype(np.float32) if weighted else None
+    weight = np.ones(32) if moments is None else moments.astype(np.float64)
+
+    def best_with(scale: np.ndarray) -> np.ndarray:
+        values = scale.astype(np.float64)[:, None] * table  # (M, 16)
+        return (weight * np.min((wide[:, :, None] - values[:, None]) ** 2, axis=2)).sum(axis=1)
+
+    scales, q = L.quantize(x, L.Q4T, moments)
+    assert np.isin(q, L.ROUNDED_TABLE).all()
+    error = (weight * (L.dequantize_q8(scales, q, 32) - x) ** 2).sum(axis=1)
+    assert np.allclose(error, best_with(scales[:, 0]), rtol=1e-5, atol=1e-12)  # the nearest of 16
+    extreme = np.take_along_axis(wide, np.abs(wide).argmax(axis=1)[:, None], axis=1)[:, 0]
+    spread = np.concatenate([np.linspace(-200, -70, 800), np.linspace(70, 200, 800)])
+    best = np.min([best_with((extreme / d).astype(np.float16)) for d in spread], axis=0)
+    normal = slice(0, 40)
+    assert error[normal].sum() <= (1.05 if weighted else 1.01) * best[normal].sum()
+    even = weight * (L.dequantize_q8(*L.quantize(x, L.Q4, moments), 32) - x) ** 2
+    assert error[normal].sum() < 0.9 * even[normal].sum()
+
+
+@pytest.mark.parametrize("kind", (L.Q8, L.Q4, L.Q4T))
 def test_moments_of_one_change_nothing_and_blocks_do_not_matter(kind, monkeypatch):
     x = np.random.default_rng(9).normal(size=(37, 100)).astype(np.float32)
     want = L.quantize(x, kind)

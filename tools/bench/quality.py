@@ -54,9 +54,11 @@ TYPES = (
     ("q8rh", None),
     ("q4m", None),
     ("q4k", None),
+    ("q4t", None),
+    ("q4t", "q8"),
 )  # of the matrices, and of the output's where it is another
 FLOATS = ("f32", "f16", "bf16")
-WEIGHED = ("q8", "q4")  # by moments
+WEIGHED = ("q8", "q4", "q4t")  # by moments
 EXCERPT = 128  # tokens whose logits are compared
 _ANSWER = 64  # most tokens of an answer
 _CHARACTERS = 6  # of a token, at most on average
@@ -418,7 +420,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("--gguf", "The same weights in F32, for llama.cpp."),
         ("--sources", "Source lines of a translator."),
         ("--references", "Reference translations of these lines."),
-        ("--moments", "Moments from tools/moments.py: also measure q8 and q4 with them."),
+        ("--moments", "Moments from tools/moments.py: also measure q8, q4 and q4t with them."),
     ):
         parser.add_argument(name, type=Path, help=help_)
     parser.add_argument("--types", help="Types beside f32, as q8,q8r. Default: all.")

@@ -149,7 +149,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         (
             "--moments",
             "FILE.npy",
-            "q8 and q4: importance of each input of the matrices, from tools/moments.py.",
+            "q8, q4 and q4t: importance of each input of the matrices, from tools/moments.py.",
         ),
         (
             "--expect",
@@ -177,7 +177,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     if args.type == AUTO and args.smooth is not None:
         parser.error(f"--smooth, --no-smooth: {AUTO} chooses")
     if args.type == AUTO and args.moments is not None:
-        parser.error(f"--moments: for q8 and q4, not for {AUTO}")
+        parser.error(f"--moments: for q8, q4 and q4t, not for {AUTO}")
     if args.expect is not None and args.proof != V.FULL:
         parser.error("--proof: goes without --expect, whose outputs are the proof")
     if args.type != AUTO and args.calibration is not None:

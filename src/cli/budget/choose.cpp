@@ -11,7 +11,7 @@ namespace {
 // Types with a scale for each row are for speed, not for size. With room for all matrices in q8
 // no smaller type is wanted, and without it no larger one.
 constexpr const char *kMiddle = "q8", *kAbove = "f16";
-constexpr const char* kBelow[] = {"q4", "q4k", "q4m"};
+constexpr const char* kBelow[] = {"q4", "q4k", "q4m", "q4t"};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
 constexpr uint64_t kAlign = 64;
 

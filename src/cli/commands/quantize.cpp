@@ -20,7 +20,7 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
                 "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
                 "longer. Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
-                    "q8 and q4: importance of each input, from tools/moments.py."};
+                    "q8, q4 and q4t: importance of each input, from tools/moments.py."};
   Number bytes{"--bytes SIZE",
                "Instead of --type: choose the type of each matrix by measurement, for a file of at "
                "most this size.",

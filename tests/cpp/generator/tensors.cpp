@@ -302,7 +302,8 @@ class Writer {
       entry.inputs = kInputs16;
     if (c_->chance(2)) return;        // all weights zero
     constexpr uint64_t kMany = 4096;  // values that a quantizer takes long for
-    if (given_type(type) || (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany))) {
+    if (given_type(type) || table_type(type) ||
+        (quantized_type(type) && (raw_ || uint64_t(rows) * cols > kMany))) {
       if (panels != 0)
         any_panels(&weights_, type, cols, parts, &out);
       else

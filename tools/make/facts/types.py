@@ -15,7 +15,7 @@ SCALES = {"": "", "group": "f16, of {span} columns", "row": "f32, of a row"}
 def types() -> list[dict[str, Any]]:
     """In the order of their codes."""
     plain = {"word": "", "matrix": True, "pairs": False, "scales": "", "rotated": False}
-    plain |= {"span": 32, "step": 1, "first": 0, "table": False, "rounds": True}
+    plain |= {"span": 32, "step": 1, "first": 0, "table": (), "rounds": True}
     rows = [
         {"name": name, "product": name, **plain, **row}
         for name, row in table("types")["types"].items()
@@ -49,6 +49,11 @@ def _number(name: str, rows: list[dict[str, Any]], value: Callable[[dict], int])
     cases = "".join("".join(names) + f"      return {n};\n" for n, names in of.items())
     cases += "    default:\n      return 0;\n"
     return f"constexpr unsigned {name}(Type type) {{\n  switch (type) {{\n{cases}  }}\n}}\n"
+
+
+def _rounded_table(rows: list[dict[str, Any]]) -> str:
+    (one,) = [row["table"] for row in rows if row["table"]]
+    return ", ".join(map(str, one))
 
 
 def _macro(name: str, rows: list[dict[str, Any]]) -> str:
@@ -114,6 +119,8 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += _number("value_bits", rows, lambda row: row["bits"])
     body += "// A panel begins with a table of 16 int8, and a code is an index of it.\n"
     body += _predicate("table_type", [row for row in rows if row["table"]])
+    body += "// The table that floats are rounded to.\n"
+    body += f"constexpr int8_t kRoundedTable[] = {{\n    {_rounded_table(rows)}}};\n"
     body += "// No float is rounded to it.\n"
     body += _predicate("given_type", [row for row in rows if not row["rounds"]])
     wide = [row for row in rows if row["span"] != 32]
@@ -161,7 +168,8 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "# Columns that share a scale, where they are more than a group.\n"
     spans = [f"{row['name'].upper()}: {row['span']}" for row in rows if row["span"] != 32]
     body += f"SPANS = {{{', '.join(spans)}}}\n"
-    body += group("TABLES", "a code is an index of a table of int8", lambda r: r["table"])
+    body += group("TABLES", "a code is an index of a table of int8", lambda r: bool(r["table"]))
+    body += f"ROUNDED_TABLE = ({_rounded_table(rows)})\n"
     body += group("HALVES", "", lambda r: r["bits"] == 16)
     body += group("PAIRS", "two columns lie side by side in a panel", lambda r: r["pairs"])
     body += group("GROUPED", "an f16 scale for each group", lambda r: r["scales"] == "group")

@@ -51,6 +51,7 @@ CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1)}
 # Columns that share a scale, where they are more than a group.
 SPANS = {Q2: 128, Q1: 128}
 TABLES = (Q4T,)  # a code is an index of a table of int8
+ROUNDED_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
@@ -59,4 +60,4 @@ MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
 QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
 MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
-ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K)  # what floats become
+ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T)  # what floats become

@@ -23,9 +23,9 @@ SMALLEST_ROW_SCALE = np.float32(2.0**-38)
 
 def type_code(name: str) -> int:
     """The code of a type's name; PhasorError for a name that does not exist."""
-    for code, text in TYPES.items():
-        if text == name:
-            return code
+    codes = [code for code, text in TYPES.items() if text == name]
+    if codes:
+        return codes[0]
     raise PhasorError(f"no type is called {name!r}; there are {', '.join(TYPES.values())}")
 
 
@@ -113,14 +113,24 @@ def flush_subnormals(values: np.ndarray) -> np.ndarray:
     return out
 
 
-# What a group's scale is tried as, by the bits of its values: the value of largest magnitude (of 8
-# bits the magnitude) divided by each of these.
+# What a group's scale is tried as: the value of largest magnitude (of q8 the magnitude) divided by
+# each of these.
 DIVISORS = {
-    8: tuple(range(128, 115, -1)),
-    4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
+    Q8: tuple(range(128, 115, -1)),
+    Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
+    Q4T: tuple(sign * i for sign in (-1, 1) for i in range(96, 161, 4)),
 }
+# The value of the table that is nearest to v, of two the larger, is that at ⌊2v⌋ + 256.
+_STANDARD = np.array(ROUNDED_TABLE, np.float32)
+_PLACES = np.searchsorted(_STANDARD[:-1] + _STANDARD[1:], np.arange(-256, 256), side="right")
+_NEAREST = _STANDARD[_PLACES]
 _REFINEMENTS = 2
 _BLOCK_GROUPS = 2048
+
+
+def nearest_of_table(v: np.ndarray) -> np.ndarray:
+    """The value of the standard table that is nearest to each of v (f32, −128 … 127)."""
+    return np.take(_NEAREST, np.floor(v + v).astype(np.intp) + 256)
 
 
 def rotation_block(cols: int) -> int:
@@ -178,9 +188,9 @@ def _quantize_whole(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
 def quantize(
     x: np.ndarray, kind: int, moments: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """f32 (N, K) as a quantized type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
-    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says, of
-    q4m and q4k what minima.quantize does.
+    """f32 (N, K) as a quantized type: of q8, q4 and q4t f16 scales (N, G), of the last two also
+    negative ones, and int8 (N, 32·G), the tail of a row padded with zeros; of q8r what
+    _quantize_whole says, of q4m and q4k what minima.quantize does.
 
     Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
     those of the inputs, all 1 without. All in f32 and in the order of file-format.md: `phasor
@@ -197,6 +207,8 @@ def quantize(
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
     padded[:, :cols] = x
     weight = None
+    if moments is None and kind in TABLES:  # padding is rounded to no 0, and does not count
+        moments = np.ones(cols, np.float32)
     if moments is not None:
         weight = np.zeros(groups * GROUP, dtype=np.float32)
         weight[:cols] = moments
@@ -230,11 +242,11 @@ def _quantize_groups(
     """(32, M) f32 -> f16 (M,), int8 (M, 32)."""
     count = x.shape[1]
     extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]
-    if BITS[kind] == 8:
+    if kind == Q8:
         extreme = np.abs(extreme)
     best_error, best_scale = np.full(count, np.inf, np.float32), np.full(count, np.inf, np.float32)
     best, q, work = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
-    most = 1 << BITS[kind] - 1
+    most = 8 if kind == Q4 else 128
 
     def weighted() -> np.ndarray:
         return _tree(work if moments is None else np.multiply(work, moments, out=work))
@@ -243,7 +255,11 @@ def _quantize_groups(
         scale = scale.astype(np.float16).astype(np.float32) + np.float32(0)  # never −0
         inverse = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
         np.multiply(x, inverse, out=q)
-        np.rint(np.minimum(np.maximum(q, -most, out=q), most - 1, out=q), out=q)
+        np.minimum(np.maximum(q, -most, out=q), most - 1, out=q)
+        if kind in TABLES:
+            q[:] = nearest_of_table(q)
+        else:
+            np.rint(q, out=q)
         np.subtract(x, np.multiply(q, scale, out=work), out=work)
         np.multiply(work, work, out=work)
         error = weighted()
@@ -253,7 +269,7 @@ def _quantize_groups(
         np.copyto(best, q, where=better)
 
     with np.errstate(over="ignore", invalid="ignore"):
-        for divisor in DIVISORS[BITS[kind]]:
+        for divisor in DIVISORS[kind]:
             attempt(extreme / np.float32(divisor))
         for _ in range(_REFINEMENTS):  # the scale that is best for these integers
             np.multiply(x, best, out=work)
@@ -299,10 +315,8 @@ def dequantize(
 
 
 def _whole_panels(x: np.ndarray) -> np.ndarray:
-    rows = round_up(x.shape[0], LANES)
-    if rows == x.shape[0]:
-        return x
-    return np.concatenate([x, np.zeros((rows - x.shape[0],) + x.shape[1:], dtype=x.dtype)])
+    missing = -x.shape[0] % LANES
+    return np.concatenate([x, np.zeros((missing, *x.shape[1:]), x.dtype)]) if missing else x
 
 
 def _pair(kind: int) -> int:
@@ -328,16 +342,19 @@ def unpack_numbers(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
 
 
 def table_of(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray | None:
-    """The table of a matrix with these values, int8 (16): each that is in it, ascending, then the
-    last one again. None for a type that has none."""
+    """The table of a matrix with these values, int8 (16): that of rounded values if it has them
+    all; else each that is in it, ascending, then the last one again. None for a type that has
+    none."""
     if kind not in TABLES:
         return None
     used = (_of_groups(scales, q, kind) != 0).repeat(GROUP, axis=1)
     used[:, cols:] = False
     values = np.unique(q[used])
+    if np.isin(values, ROUNDED_TABLE).all():
+        return np.array(ROUNDED_TABLE, np.int8)
     if len(values) > TABLE:
         raise PhasorError(f"{len(values)} values, {TYPES[kind]} has at most {TABLE}")
-    return np.pad(values, (0, TABLE - len(values)), mode="edge" if len(values) else "constant")
+    return np.pad(values, (0, TABLE - len(values)), mode="edge")
 
 
 def _codes(q: np.ndarray, kind: int, table: np.ndarray | None) -> np.ndarray:

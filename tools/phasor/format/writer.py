@@ -278,7 +278,7 @@ def write_model(
 
     source gives the weights of each slot, in the file's order; kind is the type of the matrices,
     one for all or a function of the slot; extra are the sections after the head; moments (K) of a
-    matrix's inputs say how much each counts in q8 and q4; inputs: L.INPUTS16, of the quantized
+    matrix's inputs say how much each counts in q8, q4, q4t; inputs: L.INPUTS16, of the quantized
     matrices, or 0. Returns the rounding of each type. PhasorError when a weight does not fit the
     descriptor.
     """

@@ -121,7 +121,7 @@ def _of_table(values: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 # Of IQ4_NL; and of MXFP4 twice what its floats of 4 bits are, since its scales are halved.
-_IQ4 = _of_table((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
+_IQ4 = _of_table(L.ROUNDED_TABLE)
 _FP4 = _of_table((0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12))
 
 
