@@ -130,7 +130,8 @@ _BLOCK_GROUPS = 2048
 
 def nearest_of_table(v: np.ndarray) -> np.ndarray:
     """The value of the standard table that is nearest to each of v (f32, −128 … 127)."""
-    return np.take(_NEAREST, np.floor(v + v).astype(np.intp) + 256)
+    result: np.ndarray = np.take(_NEAREST, np.floor(v + v).astype(np.intp) + 256)
+    return result
 
 
 def rotation_block(cols: int) -> int:
