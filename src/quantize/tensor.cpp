@@ -265,7 +265,8 @@ bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, cons
   Rows from{e.type, e.layout, e.cols, panel ? kLanes : e.rows, 0, kLanes}, to = from;
   to.type = type;
   for (size_t p = 0; p < (panel ? e.panels : panels_of(e.rows)); ++p) {
-    if (panel || p == 0) memcpy(out + p * to_bytes, kRoundedTable, table_bytes(type));
+    if (panel || p == 0)
+      memcpy(out + p * to_bytes, kRoundedTable, static_cast<size_t>(table_bytes(type)));
     if (!panel) {
       from.first = to.first = p * kLanes;
       if (e.rows - from.first < kLanes) from.count = to.count = e.rows - from.first;
