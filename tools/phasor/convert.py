@@ -149,7 +149,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         (
             "--moments",
             "FILE.npy",
-            "q8, q4 and q4t: importance of each input of the matrices, from tools/moments.py.",
+            "Importance of each input of the matrices, from tools/moments.py, --full or not.",
         ),
         (
             "--expect",

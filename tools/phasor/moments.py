@@ -1,13 +1,17 @@
 """How much each input of a model's matrices counts: the mean square of every column's input over a
 text. numpy only, and the phasor program for the ids.
 
-    moments.py MODEL.phasor TEXT… -o moments.npy [--tokens 4096] [--window 512]
+    moments.py MODEL.phasor TEXT… -o moments.npy [--full] [--tokens 4096] [--window 512]
     phasor quantize MODEL.phasor small.phasor --type q4 --moments moments.npy
 
 MODEL is the f32 file. Its float32 reference reads windows of a decoder's text, each line of an
 encoder's, and of an encoder–decoder each line with what the model makes of it. The array has the
 columns of all matrices, in the order of the file, each matrix with a mean of 1; `convert.py
 --moments` takes it too. A table that is only looked up has ones.
+
+With --full the array has each matrix's whole (K, K) of second moments, the mean of x·xᵀ, in their
+place: for `convert.py --moments` alone, which then rounds against them (second_order.py). It is
+summed in the file itself, so memory holds no more than one matrix's.
 """
 
 from __future__ import annotations
@@ -34,18 +38,25 @@ _LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
 
 
 class Observer(Reference):
-    """Sums the squares of what each matrix reads."""
+    """Sums the squares of what each matrix reads, or its products."""
 
-    def __init__(self, file: PhasorFile) -> None:
+    def __init__(self, file: PhasorFile, out: np.ndarray | None = None) -> None:
+        """out: f32, zeros: for the products of all matrices."""
         super().__init__(file, emulate=False, dtype=np.float32)
         self._keep = True
         self.squares: dict[int, np.ndarray] = {}
         self.rows: dict[int, int] = {}
+        self._out = out
+        self._full = {} if out is None else places_of(self.d, full=True)
 
     def see(self, x: np.ndarray, stack: int, weights: int, role: int) -> None:
         key = R.key_of(stack, weights, role)
-        self.squares[key] = self.squares.get(key, 0) + (x.astype(np.float64) ** 2).sum(axis=0)
         self.rows[key] = self.rows.get(key, 0) + len(x)
+        if self._out is None:
+            self.squares[key] = self.squares.get(key, 0) + (x.astype(np.float64) ** 2).sum(axis=0)
+            return
+        sums = self._out[self._full[key]].reshape(x.shape[1], x.shape[1])
+        sums += x.T @ x
 
     def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
         self.see(self.scaled(x, stack, weights, role), stack, weights, role)
@@ -69,6 +80,32 @@ class Observer(Reference):
                 mean = self.squares.get(slot.key, np.ones(slot.cols)) / self.rows.get(slot.key, 1)
                 out.append(mean / mean.mean() if mean.any() else np.ones(slot.cols))
         return np.concatenate(out).astype(np.float32)
+
+    def finish(self) -> None:
+        """Sums of products as means, those of a matrix with a mean diagonal of 1; of one that read
+        nothing a unit matrix."""
+        assert self._out is not None
+        for slot in R.slots(self.d):
+            if not slot.matrix:
+                continue
+            one = self._out[self._full[slot.key]].reshape(slot.cols, slot.cols)
+            size = float(np.trace(one)) / slot.cols
+            if size > 0:
+                one /= np.float32(size)
+            else:
+                one[:] = np.eye(slot.cols, dtype=np.float32)
+
+
+def places_of(descriptor: dict[str, Any], full: bool = False) -> dict[int, slice]:
+    """Where the values of each matrix, by its key, are in an array: one of each column, or
+    (K, K)."""
+    out, at = {}, 0
+    for slot in R.slots(descriptor):
+        if slot.matrix:
+            size = slot.cols * (slot.cols if full else 1)
+            out[slot.key] = slice(at, at + size)
+            at += size
+    return out
 
 
 def ids_of(program: Path, command: str, *arguments: object, text: str = "") -> list[list[int]]:
@@ -109,10 +146,15 @@ def inputs(
 
 
 def measure(
-    file: PhasorFile, program: Path, text: str, tokens: int = 4096, window: int = 512
-) -> np.ndarray:
-    """The moments of a model over a text."""
-    model, seen = Observer(file), 0
+    file: PhasorFile,
+    program: Path,
+    text: str,
+    tokens: int = 4096,
+    window: int = 512,
+    out: np.ndarray | None = None,
+) -> Observer:
+    """A model that has read a text. out: as Observer takes it."""
+    model, seen = Observer(file, out), 0
     for source, target in inputs(file, program, text, tokens, window):
         memory = model.encode(source) if source else None
         if target:
@@ -122,35 +164,42 @@ def measure(
         seen += len(source) + len(target)
     if not seen:
         raise PhasorError("the text has no tokens")
-    return model.moments()
+    return model
 
 
 # ---- The array again
 
 
 class Moments:
-    """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the
-    order of the file (`Observer.moments`)."""
+    """Of each matrix the mean squares of its inputs (K), or their second moments (K, K), from one
+    array: those of the matrices in the order of the file (`Observer`)."""
 
     def __init__(
         self, descriptor: dict[str, Any], values: np.ndarray, name: str = "moments"
     ) -> None:
-        self._rows, at = {}, 0
-        for slot in R.slots(descriptor):
-            if slot.matrix:
-                self._rows[slot.key] = slice(at, at + slot.cols)
-                at += slot.cols
-        if values.shape != (at,) or values.dtype != np.float32:
+        one, whole = (places_of(descriptor, full) for full in (False, True))
+        counts = [max((part.stop for part in at.values()), default=0) for at in (one, whole)]
+        self.full = values.shape == (counts[1],)
+        self._rows = whole if self.full else one
+        if values.shape not in [(count,) for count in counts] or values.dtype != np.float32:
             raise PhasorError(
-                f"{name}: expected {at:,} values of f32, one for each column of each matrix, got "
-                f"{values.dtype} of shape {values.shape}"
+                f"{name}: expected {counts[0]:,} values of f32, one for each column of each "
+                f"matrix, or {counts[1]:,} of --full, got {values.dtype} of shape {values.shape}"
             )
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise PhasorError(f"{name}: a value is negative or not finite")
+        for part in self._rows.values():
+            one_ = values[part]
+            if not np.isfinite(one_).all() or (self._diagonal(one_) < 0).any():
+                raise PhasorError(f"{name}: a value is negative or not finite")
         self._values = values
 
+    def _diagonal(self, values: np.ndarray) -> np.ndarray:
+        """The mean squares of one matrix's inputs."""
+        return values[:: int(np.sqrt(len(values))) + 1] if self.full else values
+
     def __call__(self, slot: R.Slot) -> np.ndarray:
-        return self._values[self._rows[slot.key]]
+        """(K), or (K, K)."""
+        values = self._values[self._rows[slot.key]]
+        return values.reshape(slot.cols, slot.cols) if self.full else values
 
 
 _NPY_HEAD = re.compile(
@@ -179,7 +228,7 @@ def read_moments(path: Path | None) -> np.ndarray | None:
             f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row "
             "of f32"
         )
-    return np.frombuffer(data[begin:].tobytes(), dtype="<f4")
+    return np.frombuffer(data[begin:], dtype="<f4")
 
 
 # ---- Command line
@@ -210,15 +259,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--phasor", type=Path, metavar="PATH", help="Program to run. Default: build/phasor."
     )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="Write second moments, K x K for each matrix, for convert.py.",
+    )
     args = parser.parse_args(argv)
     if args.tokens < 1 or args.window < 1:
         parser.error("--tokens, --window: expected a number above 0")
     program = need_phasor(args.phasor)
     check_output(args.output, args.model, *args.texts, program)
     text = "\n".join(map(read_text, args.texts))
-    found = measure(PhasorFile(args.model), program, text, args.tokens, args.window)
+    file, given = PhasorFile(args.model), (program, text, args.tokens, args.window)
     with replacing(args.output) as out:
-        np.save(out, found)
+        if not args.full:
+            np.save(out, measure(file, *given).moments())
+            return 0
+        count = max(part.stop for part in places_of(file.descriptor, full=True).values())
+        head = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(out, head)
+        begin = out.tell()
+        out.truncate(begin + 4 * count)
+        sums = np.memmap(out.name, "<f4", "r+", begin, (count,))
+        measure(file, *given, sums).finish()
+        sums.flush()
     return 0
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from phasor.errors import PhasorError
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
+from phasor.format import second_order
 from phasor.format.checksum import crc32c, crc32c_join
 from phasor.format.file import (
     ALIGNMENT,
@@ -100,13 +101,18 @@ def _quantized(
         if given.type == kind:
             return given, 0.0
         given = L.dequantize(given.scales, given.values, slot.cols, given.type)
-    values = _exact(slot, given)
+    values, hessian, quantize = _exact(slot, given), None, L.quantize
+    if moments is not None and moments.ndim == 2:
+        hessian, moments = moments, np.ascontiguousarray(np.diagonal(moments))
     parts, worst = [], 0.0
     step = max(1, L.CACHED // slot.cols)
+    if hessian is not None and kind in second_order.TYPES:
+        rounder = second_order.Rounder(hessian, slot.cols, kind)
+        quantize, step = rounder.quantize, rounder.rows
     for first in range(0, len(values), step):
         part = values[first : first + step]
         try:
-            scales, q = L.quantize(part, kind, moments)
+            scales, q = quantize(part, kind, moments)
         except PhasorError as error:
             raise PhasorError(f"{slot.name}: {error}") from error
         part, as_stored = (L.rotate_weights(part), L.Q8R) if kind in L.ROTATED else (part, kind)
@@ -278,9 +284,9 @@ def write_model(
 
     source gives the weights of each slot, in the file's order; kind is the type of the matrices,
     one for all or a function of the slot; extra are the sections after the head; moments (K) of a
-    matrix's inputs say how much each counts in q8, q4, q4t; inputs: L.INPUTS16, of the quantized
-    matrices, or 0. Returns the rounding of each type. PhasorError when a weight does not fit the
-    descriptor.
+    matrix's inputs say how much each counts in q8, q4, q4t; with all of them (K, K) it is rounded
+    as second_order does; inputs: L.INPUTS16, of the quantized matrices, or 0. Returns the rounding
+    of each type. PhasorError when a weight does not fit the descriptor.
     """
     meta, extra = encode_meta(descriptor), extra or {}
     type_of = kind if callable(kind) else lambda slot: kind

@@ -1,0 +1,249 @@
+"""Rounding against the second moments of a matrix's inputs: each column's rounding error is made up
+for by the columns that are still to be rounded (GPTQ, Frantar et al. 2022, from OBS, Hassibi and
+Stork 1993). numpy only; the types, layouts and sizes are those of every other quantizer.
+
+Letters: N rows, K columns, G groups of 32, H (K, K) the mean of x·xᵀ over the inputs x of the
+matrix. What is made small is the error of the outputs, Σ over rows of eᵀ·H·e.
+
+Columns are rounded a group at a time, the groups with the largest moments first and in a group the
+columns with the largest first. When a group's turn comes, its weights hold the corrections of those
+before it. Its scale is then searched: each candidate rounds the whole group with its corrections
+inside, and the one whose Σ (error / U[i, i])² is smallest is kept, U the upper Cholesky factor of
+H⁻¹ in the order of the columns. That sum is the error of the outputs that columns further on cannot
+make up for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phasor.errors import PhasorError
+from phasor.format import layout as L
+from phasor.format import minima
+
+Floats = NDArray[np.float32]
+_DAMPING = 0.01  # of the mean moment, added to each: H of few inputs has no inverse
+_WEIGHTS = 1 << 20  # of a block of rows
+TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K)
+# The extreme weight of a group over each of these is a scale that is tried.
+_DIVISORS = {
+    L.Q8: (128.0, 126.0, 124.0, 122.0, 120.0),
+    L.Q4: tuple(sign * d / 4 for sign in (-1, 1) for d in range(25, 40, 2)),
+    L.Q4T: tuple(float(sign * d) for sign in (-1, 1) for d in range(100, 157, 8)),
+}
+# How much of the range below and above its middle a grid with a minimum is tried to span.
+_SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
+    (0.95, 0.95),
+    (0.85, 0.85),
+    (0.75, 0.75),
+)
+
+
+class Grids(NamedTuple):
+    """Candidates for a group: a value is code·scale + least, of q4t table[code]·scale."""
+
+    scale: Floats  # (C, N)
+    least: Floats  # (C, N), 0 in types without minima
+
+
+class Plan(NamedTuple):
+    """The order of columns, and what they correct."""
+
+    order: NDArray[np.intp]  # (32·G): the padded columns, groups whole
+    factor: Floats  # (32·G, 32·G): U
+
+
+def plan(hessian: NDArray[np.floating], cols: int, kind: int) -> Plan:
+    """H (K, K) of a matrix with so many columns. The groups that share a record of q4k stay
+    together."""
+    if hessian.shape != (cols, cols):
+        raise PhasorError(f"second moments of {hessian.shape}, expected {(cols, cols)}")
+    groups = -(-cols // L.GROUP)
+    whole = np.zeros((groups * L.GROUP,) * 2)
+    whole[:cols, :cols] = hessian
+    moments = np.diag(whole).copy()
+    mean = float(moments[:cols].mean()) or 1.0
+    places = np.arange(len(whole))
+    whole[places, places] += _DAMPING * mean + np.where(moments > 0, 0.0, mean)
+    by_group = moments.reshape(groups, L.GROUP)
+    inner = np.argsort(-by_group, axis=1, kind="stable") + L.GROUP * np.arange(groups)[:, None]
+    sums, together = by_group.sum(axis=1), L.RECORDS.get(kind, (0, 1))[1]
+    records = np.arange(groups) // together
+    of_record = np.bincount(records, weights=sums)
+    outer = np.lexsort((-sums, -of_record[records]))
+    order = inner[outer].reshape(-1)
+    inverse = np.linalg.inv(whole[np.ix_(order, order)])
+    factor = np.linalg.cholesky((inverse + inverse.T) / 2).T
+    return Plan(order, np.ascontiguousarray(factor, np.float32))
+
+
+def _half(x: Floats) -> Floats:
+    """The nearest f16 in f32, never −0."""
+    with np.errstate(over="ignore"):
+        out: Floats = x.astype(np.float16).astype(np.float32) + np.float32(0)
+    return out
+
+
+def _rounded(w: Floats, grids: Grids, inverse: Floats, kind: int) -> Floats:
+    """w (…, N) as codes, of types without minima as their integers."""
+    if kind in L.MINIMA:
+        codes: Floats = np.rint(np.clip((w - grids.least) * inverse, 0, 15))
+        return codes
+    most = 8 if kind == L.Q4 else 128
+    v = np.clip(w * inverse, -most, most - 1)
+    return L.nearest_of_table(v) if kind == L.Q4T else np.rint(v)
+
+
+class Group(NamedTuple):
+    """32 columns rounded."""
+
+    scale: Floats  # (N,)
+    least: Floats
+    codes: Floats  # (32, N)
+    errors: Floats  # (32, N), each over U[i, i]
+
+
+def _round_group(w: Floats, factor: Floats, grids: Grids, kind: int) -> Group:
+    """w (32, N) in the order of rounding, factor (32, 32): the part of U; the best candidate of
+    each row."""
+    count, rows = grids.scale.shape
+    fits = np.isfinite(grids.scale) & np.isfinite(grids.least)
+    grids = Grids(*(np.where(fits, part, np.float32(0)) for part in grids))
+    inverse = np.divide(1, grids.scale, where=grids.scale != 0, out=np.zeros_like(grids.scale))
+    left = np.repeat(w[:, None], count, axis=1)
+    codes, errors = np.empty_like(left), np.empty_like(left)
+    for i in range(len(w)):
+        codes[i] = _rounded(left[i], grids, inverse, kind)
+        errors[i] = (left[i] - (codes[i] * grids.scale + grids.least)) / factor[i, i]
+        left[i + 1 :] -= factor[i, i + 1 :, None, None] * errors[i]
+    loss = np.einsum("icn,icn->cn", errors, errors)
+    loss[~fits] = np.inf
+    best = loss.argmin(axis=0)
+    if not np.isfinite(loss.min(axis=0)).all():
+        raise PhasorError(f"a weight is too large for {L.TYPES[kind]} (its scale does not fit f16)")
+    each = np.arange(rows)
+    scale, least = grids.scale[best, each], grids.least[best, each]
+    return Group(scale, least, codes[:, best, each], errors[:, best, each])
+
+
+def _scales_tried(w: Floats, kind: int) -> Grids:
+    """Of types without minima."""
+    extreme = np.take_along_axis(w, np.abs(w).argmax(axis=0)[None], axis=0)
+    extreme = np.abs(extreme) if kind == L.Q8 else extreme
+    scale = _half(extreme / np.array(_DIVISORS[kind], np.float32)[:, None])
+    return Grids(scale, np.zeros_like(scale))
+
+
+def _spans_tried(w: Floats, with_zero: bool) -> Grids:
+    """Of types with minima, in f32. with_zero: the range has 0 in it, as q4k needs."""
+    least, most = w.min(axis=0), w.max(axis=0)
+    if with_zero:
+        least, most = np.minimum(least, 0), np.maximum(most, 0)
+    middle = (least + most) / np.float32(2)
+    shares = np.array(_SPANS, np.float32)
+    low = middle + (least - middle) * shares[:, :1]
+    high = middle + (most - middle) * shares[:, 1:]
+    return Grids((high - low) / np.float32(15), low)
+
+
+class _Record(NamedTuple):
+    """What the groups of a record of q4k share, (N,) each."""
+
+    scale: Floats
+    least: Floats
+
+
+def _record_of(w: Floats, plan_: Plan, first: int, groups: int) -> _Record:
+    """d and m for `groups` groups of w (32·G, N) that are next, by what each would take alone."""
+    steps, depths = [], []
+    for at in range(first, first + groups * L.GROUP, L.GROUP):
+        part = slice(at, at + L.GROUP)
+        alone = _round_group(w[part], plan_.factor[part, part], _spans_tried(w[part], True), L.Q4K)
+        steps.append(alone.scale)
+        depths.append(-alone.least)
+    most = np.float32(63)
+    return _Record(_half(np.max(steps, axis=0) / most), _half(-np.max(depths, axis=0) / most))
+
+
+def _in_record(tried: Grids, record: _Record) -> tuple[Grids, NDArray[np.uint8], NDArray[np.uint8]]:
+    """The candidates as codes of a record say them, and the codes (C, N)."""
+
+    def codes_of(x: Floats, unit: Floats) -> Floats:
+        inverse = np.divide(1, unit, where=unit != 0, out=np.zeros_like(unit))
+        out: Floats = np.rint(np.clip(x * inverse, 0, 63))
+        return out
+
+    s, t = codes_of(tried.scale, record.scale), codes_of(tried.least, record.least)
+    with np.errstate(invalid="ignore"):  # a unit that does not fit f16 is refused with its group
+        grids = Grids(s * record.scale, t * record.least)
+    return grids, s.astype(np.uint8), t.astype(np.uint8)
+
+
+def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """w (32·G, N), in the order of the plan, is overwritten. As L.quantize gives them."""
+    rows, groups = w.shape[1], len(w) // L.GROUP
+    together = L.RECORDS.get(kind, (0, 1))[1]
+    scales, least = np.zeros((2, groups, rows), np.float32)
+    codes = np.zeros((groups * L.GROUP, rows), np.int8)
+    six = np.zeros((2, groups, rows), np.uint8)
+    shared: dict[int, _Record] = {}
+    for turn in range(groups):
+        part = slice(turn * L.GROUP, (turn + 1) * L.GROUP)
+        group = int(plan_.order[part.start]) // L.GROUP
+        now, factor = w[part], plan_.factor[part, part]
+        if kind == L.Q4K:
+            record = group // together
+            if record not in shared:
+                shared[record] = _record_of(
+                    w, plan_, part.start, min(together, groups - record * together)
+                )
+            tried, s, t = _in_record(_spans_tried(now, True), shared[record])
+        elif kind == L.Q4M:
+            tried = Grids(*map(_half, _spans_tried(now, False)))
+        else:
+            tried = _scales_tried(now, kind)
+        made = _round_group(now, factor, tried, kind)
+        if kind == L.Q4K:
+            chosen = ((tried.scale == made.scale) & (tried.least == made.least)).argmax(axis=0)
+            six[:, group] = s[chosen, np.arange(rows)], t[chosen, np.arange(rows)]
+        scales[group], least[group] = made.scale, made.least
+        codes[plan_.order[part]] = made.codes
+        w[part.stop :] -= plan_.factor[part, part.stop :].T @ made.errors
+    codes[cols:] = 0
+    values = np.ascontiguousarray(codes.T)
+    if kind not in L.MINIMA:
+        return np.ascontiguousarray(scales.T).astype(np.float16), values
+    records = np.zeros((rows, minima.records_of(cols, kind)), minima.record_of(kind))
+    if kind == L.Q4M:
+        records["d"], records["m"] = scales.T, least.T
+        return records, values
+    for number, record_ in shared.items():
+        records["d"][:, number], records["m"][:, number] = record_.scale, record_.least
+    padded = np.zeros((2, records.shape[1] * together, rows), np.uint8)
+    padded[:, :groups] = six
+    by_record = padded.transpose(0, 2, 1).reshape(2, rows, -1, together)
+    records["codes"] = minima.pack_codes(by_record[0], by_record[1])
+    return records, values
+
+
+class Rounder:
+    """For one matrix: as L.quantize, a block of rows at a time."""
+
+    def __init__(self, hessian: NDArray[np.floating], cols: int, kind: int) -> None:
+        """hessian: H (K, K)."""
+        self._plan, self._cols = plan(hessian, cols, kind), cols
+        self.rows = max(1, _WEIGHTS // len(self._plan.order))  # at once
+
+    def quantize(
+        self, x: NDArray[np.floating], kind: int, moments: object = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """f32 (N, K) as L.quantize gives it; H takes the moments' place. PhasorError when a scale
+        does not fit f16."""
+        padded = np.zeros((len(self._plan.order), len(x)), np.float32)
+        padded[: self._cols] = x.T
+        if kind == L.Q4M:  # whose range need not have 0 in it
+            padded[self._cols :] = x[:, -1]
+        return _round_rows(padded[self._plan.order], self._plan, self._cols, kind)
