@@ -20,11 +20,13 @@ enum class Type : uint8_t {
   q4k = 10,
   q4t = 11,
   q2 = 12,
-  q1 = 13
+  q1 = 13,
+  q2r = 14
 };
-constexpr unsigned kTypes = 13;
+constexpr unsigned kTypes = 14;
 constexpr const char* kTypeNames[] = {
-    "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t", "q2", "q1"};
+    "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
+    "q2", "q1", "q2r"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
     "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t"};
@@ -39,6 +41,7 @@ constexpr bool kHasQ4m = built("q4m");
 constexpr bool kHasQ4t = built("q4t");
 constexpr bool kHasQ2 = built("q2");
 constexpr bool kHasQ1 = built("q1");
+constexpr bool kHasQ2r = built("q2r");
 // How many words of PHASOR_ONLY are types.
 constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "f16") +
@@ -49,7 +52,8 @@ constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "q4m") +
     has_word(PHASOR_ONLY, "q4t") +
     has_word(PHASOR_ONLY, "q2") +
-    has_word(PHASOR_ONLY, "q1");
+    has_word(PHASOR_ONLY, "q1") +
+    has_word(PHASOR_ONLY, "q2r");
 
 // What this build reads a matrix of, a bit by code.
 constexpr uint32_t kMatrixTypes =
@@ -64,10 +68,11 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ4m ? 1u << 10 : 0u) |
     (kHasQ4t ? 1u << 11 : 0u) |
     (kHasQ2 ? 1u << 12 : 0u) |
-    (kHasQ1 ? 1u << 13 : 0u);
+    (kHasQ1 ? 1u << 13 : 0u) |
+    (kHasQ2r ? 1u << 14 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
 constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ4m;
-constexpr bool kHasRows = kHasQ8r;
+constexpr bool kHasRows = kHasQ8r || kHasQ2r;
 constexpr bool kHasMinima = kHasQ4m;
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
@@ -84,7 +89,11 @@ constexpr bool grouped_type(Type type) {
          type == Type::q4m ||
          type == Type::q4k;
 }
-constexpr bool whole_type(Type type) { return type == Type::q8r || type == Type::q8rh; }
+constexpr bool whole_type(Type type) {
+  return type == Type::q8r ||
+         type == Type::q8rh ||
+         type == Type::q2r;
+}
 constexpr bool quantized_type(Type type) {
   return type == Type::q8 ||
          type == Type::q4 ||
@@ -94,7 +103,8 @@ constexpr bool quantized_type(Type type) {
          type == Type::q4k ||
          type == Type::q4t ||
          type == Type::q2 ||
-         type == Type::q1;
+         type == Type::q1 ||
+         type == Type::q2r;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
@@ -121,6 +131,7 @@ constexpr unsigned value_bits(Type type) {
     case Type::f64:
       return 64;
     case Type::q2:
+    case Type::q2r:
       return 2;
     case Type::q1:
       return 1;
@@ -134,7 +145,11 @@ constexpr bool table_type(Type type) { return type == Type::q4t; }
 constexpr int8_t kRoundedTable[] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // No float is rounded to it.
-constexpr bool given_type(Type type) { return type == Type::q2 || type == Type::q1; }
+constexpr bool given_type(Type type) {
+  return type == Type::q2 ||
+         type == Type::q1 ||
+         type == Type::q2r;
+}
 // Groups of 32 that share a scale, where they are more than one.
 constexpr unsigned shared_groups(Type type) {
   switch (type) {
@@ -150,6 +165,7 @@ constexpr unsigned code_step(Type type) {
   switch (type) {
     case Type::q4:
     case Type::q2:
+    case Type::q2r:
       return 1;
     case Type::q1:
       return 2;
@@ -163,6 +179,7 @@ constexpr unsigned code_less(Type type) {
       return 8;
     case Type::q2:
     case Type::q1:
+    case Type::q2r:
       return 1;
     default:
       return 0;
@@ -207,6 +224,7 @@ constexpr Type product_type(Type type) {
   ROW(q4k, Q4k, kHasQ4m, __VA_ARGS__) \
   ROW(q4t, Q4t, kHasQ4t, __VA_ARGS__) \
   ROW(q2, Q2, kHasQ2, __VA_ARGS__)    \
-  ROW(q1, Q1, kHasQ1, __VA_ARGS__)
+  ROW(q1, Q1, kHasQ1, __VA_ARGS__)    \
+  ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__)
 
 }  // namespace phasor

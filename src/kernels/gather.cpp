@@ -113,14 +113,19 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
     }
     return;
   }
+  // Value k of the row, whose bytes of values begin at `values`; its panel or table begins at p.
+  const unsigned bits = value_bits(type);
+  const auto value_at = [=](const unsigned char* values, size_t k) {
+    const unsigned byte = values[panels ? panel_index(type, o, k) : row_index(type, cols, row, k)];
+    return static_cast<float>(bits == 8 ? static_cast<int8_t>(byte)
+                                        : code_value(type, p, code_in(byte, bits, k)));
+  };
   if (has_row_scale(type)) {
     float scale;
     __builtin_memcpy(&scale, p + 4 * (panels ? o : row), 4);
-    p += panels ? kLanes * 4 : static_cast<size_t>(round_up(rows * 4, 64));
-    const size_t first = panels ? 0 : row * static_cast<size_t>(round_up(cols, kRowStep));
-    for (size_t k = 0; k < cols; ++k)
-      y[k] = scale * static_cast<float>(
-                         static_cast<int8_t>(p[panels ? panel_index_q8(o, k) : first + k]));
+    const unsigned char* values =
+        p + (panels ? kLanes * 4 : static_cast<size_t>(round_up(rows * 4, 64)));
+    for (size_t k = 0; k < cols; ++k) y[k] = scale * value_at(values, k);
     const size_t block = rotation_block(cols);
     for (size_t k = 0; k < cols && rotated_type(type); k += block)
       rotate_block(y + k, block, rotation_scale(block));
@@ -143,18 +148,13 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
   // The scale of each group, then its values.
   const unsigned char* values =
       p + static_cast<size_t>(scale_plane_bytes(type, panels ? kLanes : rows, groups));
-  const unsigned bits = value_bits(type);
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
     const size_t g = k / kGroup;
     if (k % kGroup == 0)
       scale = widen_f16(half(p + static_cast<size_t>(panels ? panel_scale(type, o, g)
                                                             : row_scale(type, groups, row, g))));
-    const unsigned char byte =
-        values[panels ? panel_index(type, o, k) : row_index(type, cols, row, k)];
-    const int32_t value = bits == 8 ? static_cast<int8_t>(byte)
-                                    : code_value(type, p, code_in(byte, bits, k));
-    y[k] = scale * static_cast<float>(value);
+    y[k] = scale * value_at(values, k);
   }
 }
 

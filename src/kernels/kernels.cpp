@@ -183,8 +183,8 @@ const Kernels* kernels_by_name(const char* name) noexcept {
 #if defined(PHASOR_LINUX_AMX)
 namespace {
 
-// The tiles of level amx, and the rows that fill none: a product in q8r, q8 and q4 whose scales are
-// all 1, so that its outputs are whole numbers.
+// The tiles of level amx, and the rows that fill none: products in q8r, q2r, q8 and q4 whose scales
+// are all 1, so that their outputs are whole numbers.
 bool tiles_are_sound(const Kernels& k) {
   constexpr size_t kRows = 17, kCols = kRowStep, kGroups = kCols / kGroup;
   alignas(64) unsigned char panel[64 + kCols * kLanes];
@@ -199,15 +199,15 @@ bool tiles_are_sound(const Kernels& k) {
   }
   for (float& s : one) s = 1.0f;
   for (size_t i = 64; i < sizeof panel; ++i) panel[i] = static_cast<unsigned char>(i * 37 >> 3);
-  const auto equal = [&](bool nibbles) {
+  const auto equal = [&](Type type) {
+    const unsigned bits = value_bits(type);
     for (size_t r = 0; r < kRows; ++r)
       for (size_t o = 0; o < kLanes; ++o) {
         int32_t wanted = 0;
         for (size_t c = 0; c < kCols; ++c) {
-          const unsigned byte =
-              panel[64 + (nibbles ? panel_index_code(4, o, c) : panel_index_q8(o, c))];
-          wanted += x[r][c] * (nibbles ? code_value(Type::q4, panel, code_in(byte, 4, c))
-                                       : static_cast<int8_t>(byte));
+          const unsigned byte = panel[64 + panel_index(type, o, c)];
+          wanted += x[r][c] * (bits < 8 ? code_value(type, panel, code_in(byte, bits, c))
+                                        : static_cast<int8_t>(byte));
         }
         if (y[r][o] != static_cast<float>(wanted)) return false;
       }
@@ -215,12 +215,14 @@ bool tiles_are_sound(const Kernels& k) {
   };
   memcpy(panel, one, kLanes * sizeof(float));
   if (kHasQ8r) k.linear_q8r(y[0], kLanes, x[0], one, sums, kRows, panel, nullptr, 0, 1, kGroups);
-  if (kHasQ8r && !equal(false)) return false;
+  if (kHasQ8r && !equal(Type::q8r)) return false;
+  if (kHasQ2r) k.linear_q2r(y[0], kLanes, x[0], one, sums, kRows, panel, nullptr, 0, 1, kGroups);
+  if (kHasQ2r && !equal(Type::q2r)) return false;
   for (size_t i = 0; i < 64; i += 2) panel[i] = 0, panel[i + 1] = 0x3c;  // 1 in f16
   if (kHasQ8) k.linear_q8(y[0], kLanes, x[0], one, sum, kRows, panel, nullptr, 0, 1, kGroups);
-  if (kHasQ8 && !equal(false)) return false;
+  if (kHasQ8 && !equal(Type::q8)) return false;
   if (kHasQ4) k.linear_q4(y[0], kLanes, x[0], one, sum, kRows, panel, nullptr, 0, 1, kGroups);
-  return !kHasQ4 || equal(true);
+  return !kHasQ4 || equal(Type::q4);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct Kernels {
   //          plane with a scale of a group or of four, then [G][bits][16][4] (1.23)
   // q4m, q4k isum = Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc =
   //          fma(sx·float(Σx), m, acc) (1.20); sw and m are exact in f32 (grid_at of gather.h)
-  // q8r      float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then
+  // q8r, q2r float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then
   //          [G][8][16][4], G = 2·⌈K/64⌉
   // linear16 is the same product of rows from quantize_row16 or quantize_whole16: isum is 255·Σw·hi
   // + Σw·lo, and in float fma(255, float(Σw·hi), float(Σw·lo)).

@@ -105,7 +105,10 @@ struct Scalar {
     static constexpr Type kMinima = Type::q4k;
   };
 
-  struct Q8r : Q8 {};
+  struct Q8r : Q8 {
+    static constexpr Type kType = Type::q8r;
+  };
+  struct Q2r : Codes<Type::q2r> {};
 
   // Chains of one row and one panel: 16 outputs, k ascending.
   template <class W>
@@ -224,14 +227,15 @@ struct Scalar {
   }
 
   // Of one row and one panel: the sums over all groups, then one scale.
-  static void whole_row(float* y, const int8_t* x, float sx, const unsigned char* panel,
-                        size_t groups) {
-    int32_t isum[kLanes] = {};
-    for (size_t k = 0; k < groups * kGroup; ++k)
-      for (size_t i = 0; i < kLanes; ++i)
-        isum[i] += x[k] * Q8::value(panel, panel + kLanes * 4, i, k);
-    for (size_t i = 0; i < kLanes; ++i)
-      y[i] = static_cast<float>(isum[i]) * (sx * F32::weight(panel, i, 0));
+  template <class Q>
+  static void whole_row(float* y, const int8_t* x, float sx, int32_t xsum,
+                        const unsigned char* panel, size_t groups) {
+    for (size_t i = 0; i < kLanes; ++i) {
+      int32_t isum = -Q::kOffset * xsum;
+      for (size_t k = 0; k < groups * kGroup; ++k)
+        isum += x[k] * Q::value(panel, panel + kLanes * 4, i, k);
+      y[i] = static_cast<float>(isum) * (sx * F32::weight(panel, i, 0));
+    }
   }
 
   // The chains of one row and one panel over all groups, of scales and minima.
@@ -274,14 +278,15 @@ struct Scalar {
                           size_t bias_n, size_t panels, size_t groups) {
     if (minimum_type(Q::kMinima))
       return linear_minimum<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * 4 : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
       for (size_t r = 0; r < rows; ++r) {
         float acc[kLanes] = {};
-        if (kOneScale) whole_row(acc, xq + r * groups * kGroup, xs[r], panel, groups);
+        if (kOneScale)
+          whole_row<Q>(acc, xq + r * groups * kGroup, xs[r], xsum[r], panel, groups);
         for (size_t g = 0; g < groups && !kOneScale; ++g) {
           const int8_t* x = xq + (r * groups + g) * kGroup;
           int32_t isum[kLanes];
@@ -338,7 +343,7 @@ struct Scalar {
   static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
                            const int32_t* xsum, size_t rows, const void* w, const float* bias,
                            size_t bias_n, size_t panels, size_t groups) {
-    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * 4
                          : minimum_type(Q::kMinima)
                              ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
@@ -350,7 +355,8 @@ struct Scalar {
         const int8_t* x = xq + r * 2 * cols;
         float acc[kLanes] = {};
         for (size_t i = 0; i < kLanes && kOneScale; ++i)
-          acc[i] = wide_sum<Q8>(x, cols, cols, panel, panel + plane, i, 0, 0) *
+          acc[i] = wide_sum<Q>(x, cols, cols, panel, panel + plane, i, -Q::kOffset * xsum[2 * r],
+                               -Q::kOffset * xsum[2 * r + 1]) *
                    (xs[r] * F32::weight(panel, i, 0));
         if (!kOneScale)
           wide_row<Q>(acc, x, xs + r * groups, xsum + r * 2 * groups, panel, panel + plane, groups);

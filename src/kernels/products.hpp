@@ -34,7 +34,8 @@ struct Avx512Vnni {
 };
 struct Amx : Avx512Vnni {
   static constexpr const char* kName = "amx";
-  static LinearInt8 linear_q8, linear_q4, linear_q4t, linear_q2, linear_q1, linear_q8r;
+  static LinearInt8 linear_q8, linear_q4, linear_q4t, linear_q2, linear_q1, linear_q8r,
+      linear_q2r;
   static PeakInt8 peak_int8;
 };
 struct Dotprod {

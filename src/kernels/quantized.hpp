@@ -243,9 +243,10 @@ struct Quantized {
     static PHASOR_INLINE typename Int4::Sum start(int32_t sum) {
       return Int4::start(-static_cast<int32_t>(code_less(T)) * sum);
     }
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
+    // at(i, r, p): the sum that step i of the group is added to.
+    template <size_t R, size_t P, class At>
+    static PHASOR_INLINE void steps(const int8_t* const (&x)[R], const unsigned char* const (&w)[P],
+                                    At at) {
       constexpr size_t kHeld = kHeldOf<V, R, P>;
       PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
         PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld)
@@ -257,14 +258,47 @@ struct Quantized {
               wk[p] = Int4::template nibbles<kFirst, kSecond, kMask>(w[b + p] + k * kLanes);
             PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
               const typename Int4::Both xk = Int4::both(x[r] + k + 2 * i * kApart, kApart);
-              PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) Int4::dot(sum[r][b + p], wk[p], xk);
+              PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+                Int4::dot(at(k / 4 * (4 / kBits) + i, r, b + p), wk[p], xk);
             }
           });
+    }
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      steps(x, w, [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
+        return sum[r][p];
+      });
     }
   };
   struct Q4 : Codes<Type::q4, typename L::Int4> {};
   struct Q2 : Codes<Type::q2, typename L::Int4m> {};
   struct Q1 : Codes<Type::q1, typename L::Int4m> {};
+  // Codes with one scale a row. Where sums of a group have 16 bits they are added to those of the
+  // row; else there are C of these, as of Q8r.
+  struct Q2r : Codes<Type::q2r, typename L::Int4> {
+    using Int4 = typename L::Int4;
+    using Group = Codes<Type::q2r, typename L::Int4m>;
+    static constexpr bool kOneScale = true;
+    static PHASOR_INLINE size_t plane(size_t) { return kLanes * sizeof(float); }
+    template <size_t C, size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[C][R][P],
+                                       const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      if constexpr (std::is_same<Int4, typename L::Int4m>::value) {
+        Group::steps(x, w, [&](size_t i, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
+          return sum[i % C][r][p];
+        });
+      } else {
+        typename Int4::Sum group[R][P];
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) group[r][p] = L::Int4m::start(0);
+        Group::products(group, x, w);
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) L::Int4m::add(sum[0][r][p], group[r][p]);
+      }
+    }
+  };
   // Codes of a table: a group becomes one of q8 first (sum_group).
   struct Q4t : Q8 {
     static constexpr bool kTabled = true;
@@ -513,13 +547,16 @@ struct Quantized {
   static PHASOR_INLINE void linear_quantized(const Outputs& out, const IntRows<Q::kPlanes>& in,
                                              size_t rows, const void* w, size_t panels) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
-    constexpr size_t kRowsWhole = rows_at_once<Q>(T::kRowsWhole),
-                     kRows = rows_at_once<Q>(T::kRowsInt8);
+    // Codes take the registers that sums of groups in float have.
+    constexpr bool kCoded = std::is_base_of<Q2r, Q>::value;
+    constexpr size_t kRows = rows_at_once<Q>(T::kRowsInt8),
+                     kRowsWhole = kCoded ? kRows : rows_at_once<Q>(T::kRowsWhole),
+                     kPanelsWhole = kCoded ? T::kPanelsInt8 : T::kPanelsWhole;
     if constexpr (Q::kOneScale) {
       if (rows == 1)
         quantized_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
       else
-        quantized_panels<Q, kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
+        quantized_panels<Q, kRowsWhole, kPanelsWhole>(out, in, rows, bytes, 0, panels);
     } else if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)

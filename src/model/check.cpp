@@ -78,23 +78,13 @@ bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint3
   return true;
 }
 
-bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t cols) {
-  const uint64_t count = uint64_t(rows) * 4, plane = round_up(count, 64),
-                 step = round_up(cols, kRowStep);
-  for (uint64_t i = count; i < plane; ++i)
-    if (p[i] != 0) return false;
-  for (uint64_t r = 0; r < rows; ++r)
-    for (uint64_t k = cols; k < step; ++k)
-      if (p[plane + r * step + k] != 0) return false;
-  return true;
-}
-
 // Rows of a quantized table: nothing between the scales and the values, nor from cols to the end of
 // a row's last group.
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
   const uint64_t groups = groups_of(cols),
-                 count = has_minima(type) ? rows * minimum_scale_bytes(type, groups)
-                                          : scale_plane_used(type, rows, groups),
+                 count = has_row_scale(type) ? uint64_t(rows) * 4
+                         : has_minima(type)  ? rows * minimum_scale_bytes(type, groups)
+                                             : scale_plane_used(type, rows, groups),
                  plane = round_up(count, 64);
   const unsigned bits = value_bits(type);
   for (uint64_t i = count; i < plane; ++i)
@@ -143,7 +133,7 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
       }
   } else if (has_row_scale(e.type)) {
     finite = row_scales(p, e.rows);
-    padded = whole_rows_padding_is_zero(p, e.rows, e.cols);
+    padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
   } else if (has_minima(e.type)) {
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
     check_plane(&finite, &padded, p, e, e.rows);

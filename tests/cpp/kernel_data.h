@@ -177,9 +177,10 @@ inline std::vector<unsigned char> minimum_panels(Random& random, Type type, size
   return w;
 }
 
-// The same of q8r: one scale a row, among them zero and the smallest that a file may have.
-inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, size_t groups) {
-  const size_t bytes = kLanes * 4 + groups * kLanes * kGroup;
+// The same of q8r and q2r: one scale a row, among them zero and the smallest that a file may have.
+inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, size_t groups,
+                                               Type type = Type::q8r) {
+  const size_t bytes = static_cast<size_t>(panel_bytes(type, groups * kGroup));
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p) {
     for (size_t i = 0; i < kLanes; ++i) {
@@ -227,7 +228,7 @@ inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t 
 // The same of any quantized type.
 inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t panels,
                                             size_t groups) {
-  if (type == Type::q8r) return whole_panels(random, panels, groups);
+  if (whole_type(type)) return whole_panels(random, panels, groups, type);
   if (minimum_type(type)) return minimum_panels(random, type, panels, groups);
   if (given_type(type) || table_type(type)) return code_panels(random, type, panels, groups);
   return quantized_panels(random, panels, groups, type);

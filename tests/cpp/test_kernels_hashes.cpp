@@ -92,16 +92,18 @@ void hash_minima(const Kernels& k, const Check& check) {
   }
 }
 
-// q4t, q2 and q1 likewise, with inputs of 8 and of 16 bits.
+// q4t, q2, q1 and q2r likewise, with inputs of 8 and of 16 bits.
 void hash_codes(const Kernels& k, const Check& check) {
   Random random(20261128);
-  const size_t rows = 19, panels = 5, n = panels * kLanes, groups = 11;
+  const size_t rows = 19, panels = 5, n = panels * kLanes;
   Array<float> bias = floats(random, n), y(rows * n);
-  for (const Type type : {Type::q4t, Type::q2, Type::q1}) {
-    const std::vector<unsigned char> w = code_panels(random, type, panels, groups);
+  for (const Type type : {Type::q4t, Type::q2, Type::q1, Type::q2r}) {
+    const size_t groups = whole_type(type) ? 12 : 11, spans = whole_type(type) ? 1 : groups,
+                 length = groups / spans * kGroup;
+    const std::vector<unsigned char> w = panels_of(random, type, panels, groups);
     const std::string name = kTypeNames[static_cast<int>(type)];
-    Int8Activations x(&random, rows * groups, kGroup);
-    Int16Activations wide(&random, rows, groups, kGroup);
+    Int8Activations x(&random, rows * spans, length);
+    Int16Activations wide(&random, rows, spans, length);
     k.linear_int8(type)(y, n, x.q, x.scale, x.sum, rows, w.data(), bias, n - 5, panels, groups);
     check(("linear_" + name).c_str(), y, rows * n);
     k.linear_int8(type)(y, n, x.q, x.scale, x.sum, 1, w.data(), nullptr, 0, panels, groups);

@@ -43,7 +43,7 @@ int32_t weight(Type type, const unsigned char* panel, const unsigned char* p, si
 float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsigned char* panel,
              size_t o) {
   const size_t n = groups * kGroup, row = r * 2 * n;
-  const bool by_row = type == Type::q8r;
+  const bool by_row = whole_type(type);
   const unsigned char* values = panel + plane_bytes(type, kLanes, n);
   const auto sums = [&](size_t from, size_t to) {
     int64_t high = 0, low = 0;
@@ -145,13 +145,13 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
-                          Type::q8r})
+                          Type::q8r, Type::q2r})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9})
       for (const size_t panels : Sizes{1, 2, 3, 5})
         for (const size_t groups : Sizes{2, 8, 10}) {
           Random random(rows * 10007 + panels * 101 + groups + static_cast<size_t>(type) * 7);
           const std::vector<unsigned char> w = panels_of(random, type, panels, groups);
-          const bool by_row = type == Type::q8r;
+          const bool by_row = whole_type(type);
           Int16Activations x(&random, rows, by_row ? 1 : groups, by_row ? groups * kGroup : kGroup);
           Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;

@@ -46,7 +46,8 @@ TEST_CASE("tiles: the instructions of level amx, executed or by the twin") {
   }
   Kernels k = kernels_scalar;
   k.name = "the code of amx";
-  k.linear_q8r = Code::whole;
+  k.linear_q8r = Code::whole<Type::q8r>;
+  k.linear_q2r = Code::whole<Type::q2r>;
   k.linear_q8 = Code::grouped<Code::Q8>;
   k.linear_q4 = Code::grouped<Code::Q4>;
   const Instead twin(execute);

@@ -1,5 +1,5 @@
-// q8r, a scale for each row: rounding whole rows of activations, with their rotation, and the
-// products, at every level.
+// q8r and q2r, a scale for each row: rounding whole rows of activations, with their rotation, and
+// the products, at every level.
 #include "tile_level.h"
 
 using namespace kernel_test;
@@ -56,6 +56,12 @@ void check_row(const Kernels& k, Array<float>& x, size_t cols, bool rotate) {
   REQUIRE(sum[0] == total);
 }
 
+// Value (o, k) of a panel, whose bytes begin at p (docs/reference/file-format.md, Layouts).
+int weight(Type type, const unsigned char* p, size_t o, size_t k) {
+  if (type == Type::q8r) return static_cast<signed char>(p[64 + panel_index_q8(o, k)]);
+  return (p[64 + k / 32 * 128 + k % 8 / 4 * 64 + o * 4 + k % 4] >> k % 32 / 8 * 2 & 3) - 1;
+}
+
 }  // namespace
 
 TEST_CASE("rule 1.18 and 1.19: a whole row of activations to int8") {
@@ -108,36 +114,37 @@ TEST_CASE("rule 1.19: a rotation is orthonormal, and undone by itself and the we
   }
 }
 
-TEST_CASE("rule 1.18: linear q8r, with weights of −128 and activations of ±127") {
-  for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13})
-    for (const size_t panels : Sizes{1, 2, 3, 4, 7})
-      for (const size_t groups : Sizes{2, 4, 6, 18}) {
-        Random random(rows * 10007 + panels * 101 + groups);
-        const std::vector<unsigned char> w = whole_panels(random, panels, groups);
-        Int8Activations x(&random, rows, groups * kGroup);
-        Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-        const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-        const size_t bytes = kLanes * 4 + groups * kGroup * kLanes;
-        for (const Kernels* k : product_levels()) {
-          Array<float> y(rows * ldy, 3);
-          k->linear_q8r(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
-          INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
-          REQUIRE(y.intact());
-          for (size_t r = 0; r < rows; ++r)
-            for (size_t o = 0; o < panels * kLanes; ++o) {
-              const unsigned char* panel = w.data() + o / kLanes * bytes;
-              int64_t isum = 0;
-              for (size_t i = 0; i < groups * kGroup; ++i)
-                isum += x.q[r * groups * kGroup + i] *
-                        static_cast<int8_t>(panel[kLanes * 4 + panel_index_q8(o % kLanes, i)]);
-              float sw;
-              std::memcpy(&sw, panel + o % kLanes * 4, 4);
-              volatile float scale = x.scale[r] * sw, value = static_cast<float>(isum) * scale;
-              if (o < bias_n) value = value + bias[o];
-              REQUIRE(same(y[r * ldy + o], value));
-            }
+TEST_CASE("rule 1.18 and 1.24: linear q8r and q2r, with weights of −128 and activations of ±127") {
+  for (const Type type : {Type::q8r, Type::q2r})
+    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17, 33})
+      for (const size_t panels : Sizes{1, 2, 3, 4, 7})
+        for (const size_t groups : Sizes{2, 4, 6, 18}) {
+          Random random(rows * 10007 + panels * 101 + groups);
+          const std::vector<unsigned char> w = whole_panels(random, panels, groups, type);
+          Int8Activations x(&random, rows, groups * kGroup);
+          Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+          const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
+          const size_t bytes = kLanes * 4 + groups * kGroup * kLanes / (type == Type::q8r ? 1 : 4);
+          for (const Kernels* k : product_levels()) {
+            Array<float> y(rows * ldy, 3);
+            k->linear_int8(type)(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels,
+                                 groups);
+            INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
+            REQUIRE(y.intact());
+            for (size_t r = 0; r < rows; ++r)
+              for (size_t o = 0; o < panels * kLanes; ++o) {
+                const unsigned char* panel = w.data() + o / kLanes * bytes;
+                int64_t isum = 0;
+                for (size_t i = 0; i < groups * kGroup; ++i)
+                  isum += x.q[r * groups * kGroup + i] * weight(type, panel, o % kLanes, i);
+                float sw;
+                std::memcpy(&sw, panel + o % kLanes * 4, 4);
+                volatile float scale = x.scale[r] * sw, value = static_cast<float>(isum) * scale;
+                if (o < bias_n) value = value + bias[o];
+                REQUIRE(same(y[r * ldy + o], value));
+              }
+          }
         }
-      }
 }
 
 TEST_CASE("rule 1.18: the sums of the widest rows fit") {
@@ -167,6 +174,69 @@ TEST_CASE("rule 1.18: the sums of the widest rows fit") {
           for (size_t i = 0; i < n * kLanes; ++i) REQUIRE(same(y[i], wanted));
         }
     }
+}
+
+TEST_CASE("rule 1.24: the sums of the widest rows of q2r fit, with inputs of 8 and of 16 bits") {
+  const size_t groups = static_cast<size_t>(whole_groups_of(kMostInRow)), n = groups * kGroup;
+  for (const int code : {0, 3})
+    for (const int sign : {1, -1}) {
+      std::vector<unsigned char> w(kLanes * 4 + n * kLanes / 4,
+                                   static_cast<unsigned char>(code * 0x55));
+      const float one = 1.0f;
+      for (size_t i = 0; i < kLanes; ++i) std::memcpy(&w[i * 4], &one, 4);
+      Array<int8_t> q(4 * n);  // 4 rows, or 2 of two planes
+      Array<float> scale(4), y(4 * kLanes);
+      Array<int32_t> sum(4);
+      for (size_t r = 0; r < 4; ++r) {
+        for (size_t k = 0; k < n; ++k)
+          q[r * n + k] = static_cast<int8_t>(k < kMostInRow ? 127 * sign : 0);
+        scale[r] = 1.0f;
+        sum[r] = 127 * sign * static_cast<int32_t>(kMostInRow);
+      }
+      const float wanted = static_cast<float>(int64_t{code - 1} * sum[0]),
+                  wide = std::fma(255.0f, wanted, wanted);
+      for (const Kernels* k : product_levels())
+        for (const size_t rows : Sizes{1, 2, 4}) {
+          k->linear_q2r(y, kLanes, q, scale, sum, rows, w.data(), nullptr, 0, 1, groups);
+          INFO(std::string(k->name));
+          for (size_t i = 0; i < rows * kLanes; ++i) REQUIRE(same(y[i], wanted));
+          if (rows == 4) continue;
+          k->linear16_q2r(y, kLanes, q, scale, sum, rows, w.data(), nullptr, 0, 1, groups);
+          for (size_t i = 0; i < rows * kLanes; ++i) REQUIRE(same(y[i], wide));
+        }
+    }
+}
+
+TEST_CASE("rows of tables: q2r in panels and in rows") {
+  for (const size_t cols : Sizes{1, 31, 64, 70, 128, 131}) {
+    const size_t rows = 37, panels = 3, groups = static_cast<size_t>(whole_groups_of(cols)),
+                 plane = static_cast<size_t>(round_up(rows * 4, 64)),
+                 bytes = static_cast<size_t>(panel_bytes(Type::q2r, cols));
+    Random random(cols);
+    const std::vector<unsigned char> w = whole_panels(random, panels, groups, Type::q2r);
+    REQUIRE(bytes == 64 + groups * 128);
+    std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(Type::q2r, rows, cols)));
+    REQUIRE(flat.size() == plane + rows * groups * 8);
+    for (size_t row = 0; row < rows; ++row) {
+      const unsigned char* panel = w.data() + row / kLanes * bytes;
+      float scale;
+      std::memcpy(&scale, panel + row % kLanes * 4, 4);
+      std::memcpy(&flat[row * 4], &scale, 4);
+      std::vector<float> wanted(cols);
+      for (size_t k = 0; k < groups * kGroup; ++k) {
+        const int value = weight(Type::q2r, panel, row % kLanes, k);
+        flat[plane + row * groups * 8 + k / 32 * 8 + k % 8] |=
+            static_cast<unsigned char>((value + 1) << k % 32 / 8 * 2);
+        if (k < cols) wanted[k] = scale * static_cast<float>(value);
+      }
+      Array<float> y(cols, 1);
+      gather_row(y, w.data(), Type::q2r, Layout::panel16, rows, cols, row);
+      REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+      gather_row(y, flat.data(), Type::q2r, Layout::rows, rows, cols, row);
+      REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+      REQUIRE(y.intact());
+    }
+  }
 }
 
 TEST_CASE("rows of tables: q8r and q8rh in panels and in rows") {

@@ -62,6 +62,7 @@ struct PlainLanes {
   PHASOR_OF_SCALAR(linear_q2)
   PHASOR_OF_SCALAR(linear_q1)
   PHASOR_OF_SCALAR(linear_q8r)
+  PHASOR_OF_SCALAR(linear_q2r)
 #undef PHASOR_OF_SCALAR
   static void look_up(unsigned char* to, const unsigned char* codes, const unsigned char* table) {
     look_up_each(to, codes, table);

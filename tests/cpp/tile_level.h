@@ -62,7 +62,8 @@ inline const Kernels& tile_twin_level() {
   static const Kernels twin = [] {
     Kernels k = kernels_scalar;
     k.name = "amx, over the twin of its tiles";
-    k.linear_q8r = Twin::whole;
+    k.linear_q8r = Twin::whole<Type::q8r>;
+    k.linear_q2r = Twin::whole<Type::q2r>;
     k.linear_q8 = Twin::grouped<Twin::Q8>;
     k.linear_q4 = Twin::grouped<Twin::Q4>;
     k.linear_q4t = Twin::grouped<Twin::Q4t>;

@@ -1,4 +1,5 @@
-// Products in q8r, q8 and q4 of many shapes, in exactly their bytes, beside the scalar level's.
+// Products in q8r, q2r, q8 and q4 of many shapes, in exactly their bytes, beside the scalar
+// level's.
 #pragma once
 #include "kernel_data.h"
 #include "support.h"
@@ -19,7 +20,7 @@ struct TileShape {
 struct TileRows {
   TileRows(Random* random, const TileShape& s)
       : q(s.rows * s.groups * kGroup),
-        scales(s.type == Type::q8r ? 1 : s.groups),
+        scales(whole_type(s.type) ? 1 : s.groups),
         scale(s.rows * scales * sizeof(float)),
         sum(s.rows * scales * sizeof(int32_t)) {
     const size_t run = s.groups * kGroup / scales;
@@ -40,10 +41,7 @@ struct TileRows {
   }
   void product(const Kernels& k, const TileShape& s, float* y, size_t ldy, const Block& w,
                const float* bias) const {
-    const auto multiply = s.type == Type::q8r  ? k.linear_q8r
-                          : s.type == Type::q8 ? k.linear_q8
-                                               : k.linear_q4;
-    multiply(y, ldy, reinterpret_cast<const int8_t*>(q.data()),
+    k.linear_int8(s.type)(y, ldy, reinterpret_cast<const int8_t*>(q.data()),
              reinterpret_cast<const float*>(scale.data()),
              reinterpret_cast<const int32_t*>(sum.data()), s.rows, w.data(), bias, s.bias, s.panels,
              s.groups);
@@ -57,8 +55,7 @@ inline void check_shape(const Kernels& k, const TileShape& s) {
   Random random(s.rows * 7919 + s.panels * 131 + s.groups * 17 + static_cast<size_t>(s.type));
   const size_t n = s.panels * kLanes, ldy = n + s.rows % 3;
   const Block w =
-      exactly(s.type == Type::q8r ? whole_panels(random, s.panels, s.groups)
-                                  : quantized_panels(random, s.panels, s.groups, s.type),
+      exactly(panels_of(random, s.type, s.panels, s.groups),
               s.panels * static_cast<size_t>(panel_bytes(s.type, s.groups * kGroup)));
   const TileRows rows(&random, s);
   Array<float> bias = floats(random, s.bias), wanted(s.rows * ldy), y(s.rows * ldy, s.rows % 4);
@@ -72,14 +69,14 @@ inline void check_shape(const Kernels& k, const TileShape& s) {
   REQUIRE(y.intact());
 }
 
-// Every number of rows of these with every number of panels, and of groups (of 64 in q8r, else of
-// 32).
+// Every number of rows of these with every number of panels, and of groups (of 64 with a scale a
+// row, else of 32).
 inline void check_shapes(const Kernels& k, Sizes rows, Sizes panels, Sizes steps) {
-  for (const Type type : {Type::q8r, Type::q8, Type::q4})
+  for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4})
     for (const size_t r : rows)
       for (const size_t p : panels)
         for (const size_t n : steps)
-          check_shape(k, {type, r, p, type == Type::q8r ? 2 * n : n,
+          check_shape(k, {type, r, p, whole_type(type) ? 2 * n : n,
                           (r + p + n) % 3 == 0 ? 0 : p * kLanes - (r + n) % 19 % (p * kLanes)});
 }
 

@@ -713,11 +713,11 @@ MINIMA = {
     "tiny-gptj": (L.Q4M, L.Q4K),
 }
 # Types that no float is rounded to, by a rule of their own.
-GIVEN = {"tiny-bert": (L.Q4T, L.Q2), "tiny-gptj": (L.Q4T, L.Q2, L.Q1)}
+GIVEN = {"tiny-bert": (L.Q4T, L.Q2), "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R)}
 # Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
 # types of the converter's rounding else.
 INPUTS16 = {
-    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1),
+    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1, L.Q2R),
     "tiny-pre-learned": (L.Q8,),
 }
 
@@ -775,7 +775,12 @@ def plain_q4(values: np.ndarray) -> Quantized:
 
 def given(values: np.ndarray, kind_: int) -> Quantized:
     """The nearest of the values that a code stands for, in f16 parts of a span's largest: of q4t
-    those of a table of squares."""
+    those of a table of squares. Of q2r in parts of the row's mean magnitude, in f32."""
+    if kind_ == L.Q2R:
+        means = np.abs(values).mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
+        near = np.clip(np.rint(values / np.maximum(means, 2.0**-38)), -1, 2).astype(np.int8)
+        wide = L.round_up(values.shape[1], L.ROW_STEP)
+        return Quantized(means, np.pad(near, ((0, 0), (0, wide - values.shape[1]))), kind_)
     grid = {
         L.Q4T: np.array([i * abs(i) for i in range(-8, 8)]) * 2,
         L.Q2: np.array([-1, 0, 1, 2]),
@@ -840,10 +845,10 @@ def write_described(
         if not slot.matrix or kind_ not in L.QUANTIZED:
             return values
         return (
-            Quantized(*L.quantize(values, kind_), kind_)
-            if kind_ in L.WHOLE + L.MINIMA
-            else given(values, kind_)
+            given(values, kind_)
             if kind_ not in L.ROUNDED
+            else Quantized(*L.quantize(values, kind_), kind_)
+            if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)
             if kind_ == L.Q4
             else with_minus_128(values)

@@ -124,6 +124,53 @@ def test_kept_where_the_grid_is_ours(form, tmp_path, capsys):
     assert "14 matrices of" in said and f"to {directory.kept} (exactly)" in said
 
 
+@pytest.mark.parametrize("form", ["bitlinear", "autobitlinear"])
+def test_bitnet_has_the_inputs_that_it_was_trained_with(form, tmp_path, capsys):
+    directory = Directory(tmp_path, form)
+    assert directory.run() == 0
+    assert "inputs of 8 bits, as those that the model was trained with" in capsys.readouterr().err
+    file = PhasorFile(directory.out)
+    assert {e.inputs for e in file.entries.values()} == {0}
+    packed = [slot for slot in R.slots(file.descriptor) if slot.matrix and slot.stack == R.DECODER]
+    size = sum(file.entries[slot.key].bytes for slot in packed)
+    source = sum(v.nbytes for n, v in directory.tensors.items() if "_proj" in n)
+    columns = sum(slot.rows * (-slot.cols % L.ROW_STEP) for slot in packed)  # of padding
+    scales = 64 * sum(file.entries[slot.key].panels for slot in packed)
+    assert size <= 1.07 * source + columns // 4 + scales
+
+
+BITNET_WRONG = {
+    "a scale of zero": ("scale", [0.0], "weight_scale: the values are none that q2r has"),
+    "a scale below zero": ("scale", [-0.5], "weight_scale: the values are none that q2r has"),
+    "a scale that is infinite": ("scale", [np.inf], "weight_scale: a value is not finite"),
+    "two scales": ("scale", [1.0, 2.0], "weight_scale has shape (2,), expected one number"),
+    "float weights": ("weight", np.float32, "weight has elements of type <f4, expected u1"),
+    "too few rows": ("rows", 4, "has shape (16 x 64), expected (64 x 64)"),
+    "online": ("quantization_mode", "online", "quantization_mode"),
+    "norms of its own": ("use_rms_norm", True, "use_rms_norm"),
+    "another class": ("linear_class", "bitlinear2", "linear_class"),
+    "a bias": ("bias", 0, "has a bias, which autobitlinear multiplies by weight_scale"),
+}
+
+
+@pytest.mark.parametrize("case", BITNET_WRONG)
+def test_bitnet_that_is_refused(case, tmp_path, capsys):
+    what, value, says = BITNET_WRONG[case]
+    directory = Directory(tmp_path, "autobitlinear")
+    name = "model.layers.0.self_attn.q_proj"
+    if what == "scale":
+        directory.tensors[f"{name}.weight_scale"] = np.array(value, np.float32)
+    elif what == "weight":
+        directory.tensors[f"{name}.weight"] = directory.tensors[f"{name}.weight"].astype(value)
+    elif what == "rows":
+        directory.tensors[f"{name}.weight"] = directory.tensors[f"{name}.weight"][:value]
+    elif what == "bias":
+        directory.tensors[f"{name}.bias"] = np.zeros(WIDTH, np.float32)
+    else:
+        directory.quantization = {**directory.quantization, what: value}
+    assert says in directory.refused(capsys)
+
+
 def test_q4_as_q8_is_lossless_too(tmp_path):
     directory = Directory(tmp_path, "gptq")
     wanted = matrices(directory.file("--type", "f32", plain=True))

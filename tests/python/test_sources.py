@@ -52,7 +52,12 @@ def test_a_path_is_of_one_kind(paths):
         assert folder_of(source_of(Asked(path))) == kind(path)
 
 
-VALUES = {"--rope-context": "9", "--rank-template": "{query} {document}", "--rank-tokens": "yes"}
+VALUES = {
+    "--rope-context": "9",
+    "--i2s-blocks": "64",
+    "--rank-template": "{query} {document}",
+    "--rank-tokens": "yes",
+}
 
 
 def test_a_flag_goes_with_the_kinds_that_have_it(paths, capsys):

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from phasor.checkpoints import packed
 from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format import layout as L
 
 
 def module(tensors: dict[str, torch.Tensor], folder) -> packed.Module:
@@ -82,3 +83,21 @@ def test_compressed_tensors(form, bits, symmetric, size, tmp_path):
     wanted = compressor.decompress(dict(small), scheme)["weight"].numpy()
     found = packed.compressed(module(small, tmp_path), [(bits, size or -1, symmetric)]).load()
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("linear", ["bitlinear", "autobitlinear"])
+def test_bitnet(linear, tmp_path):
+    """transformers' own packing and unpacking."""
+    bitnet = pytest.importorskip("transformers.integrations.bitnet")
+    unpack = getattr(bitnet.unpack_weights, "_torchdynamo_orig_callable", bitnet.unpack_weights)
+    torch.manual_seed(4)
+    codes = torch.randint(-1, 2, (48, 40)).float()
+    data, scale = bitnet.pack_weights(codes.clone()), torch.tensor([0.0371])
+    assert torch.equal(unpack(data, torch.float32), codes)
+    scale = 1 / scale if linear == "bitlinear" else scale
+    wanted = (codes / scale if linear == "bitlinear" else codes * scale).numpy()
+    small = module({"weight": data, "weight_scale": scale}, tmp_path)
+    found = packed.bitnet(small, linear == "bitlinear")
+    np.testing.assert_array_equal(found.load(), wanted)
+    scales, q = found.quantized(L.Q2R)
+    np.testing.assert_array_equal(L.dequantize(scales, q, 40, L.Q2R, np.float32), wanted)

@@ -179,6 +179,20 @@ def nf4(
     return Module(tensors, values.reshape(rows, cols))
 
 
+def bitnet(rng: np.random.Generator, rows: int, cols: int, divides: bool = True) -> Module:
+    """As transformers' pack_weights: plane i of two bits has the rows from i·N/4 on."""
+    q = rng.integers(-1, 2, (rows, cols))
+    scale = np.float32(rng.uniform(20, 60) if divides else rng.uniform(0.01, 0.1))
+    packed = np.zeros((rows // 4, cols), np.uint8)
+    values = np.zeros((rows, cols), np.float32)
+    for n in range(rows):
+        for k in range(cols):
+            packed[n % (rows // 4), k] |= int(q[n, k] + 1) << 2 * (n // (rows // 4))
+            exact = np.float32(q[n, k])
+            values[n, k] = exact / scale if divides else exact * scale
+    return Module({"weight": packed, "weight_scale": np.array([scale], np.float32)}, values)
+
+
 def group(bits: int = 4, **more: Any) -> dict[str, Any]:
     """A configuration of compressed-tensors."""
     weights = {"num_bits": bits, "type": "int", "symmetric": True, "strategy": "group"}
@@ -229,6 +243,18 @@ FORMS: dict[str, tuple[dict[str, Any], Any, str]] = {
         "f32",
     ),
     "LLM.int8": ({"quant_method": "bitsandbytes", "load_in_8bit": True}, llm_int8, "q8r"),
+    "bitlinear": ({"quant_method": "bitnet", "modules_to_not_convert": None}, bitnet, "q2r"),
+    "autobitlinear": (
+        {
+            "quant_method": "bitnet",
+            "linear_class": "autobitlinear",
+            "quantization_mode": "offline",
+            "use_rms_norm": False,
+            "rms_norm_eps": 1e-6,
+        },
+        lambda *a: bitnet(*a, divides=False),
+        "q2r",
+    ),
     "nf4": (BNB, lambda *a: nf4(*a, double=False), "f32"),
     "nf4 double": (BNB, nf4, "f32"),
 }

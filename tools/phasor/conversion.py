@@ -149,7 +149,7 @@ def convert(
         if bits == AUTO_INPUTS and int8_inputs.rounds(model):
             file.flush()
             form, line = int8_inputs.choose(model, sections, Path(file.name), phasor)
-            set_inputs(file, form)
+            set_inputs(file, form, int8_inputs.TRAINED)
             model.notes.append(line)
         if inputs:
             file.flush()

@@ -31,6 +31,8 @@ PROMPTS = (
     "Water boils at a temperature of",
 )
 _MOST_IDS, _MOST_WEIGHTS, _MOST_SECONDS = 32, 1 << 29, 120
+# Types of models that were trained with inputs of 8 bits: nothing else is nearer to them.
+TRAINED = (L.Q2R,)
 LIMIT = 0.0005  # the divergence that int8 inputs may cost
 _MEASURE = "the logits' divergence from f32 (Kullback-Leibler, the mean)"
 
@@ -53,7 +55,11 @@ def choose(
     model: Model, sections: dict[int, bytes], file: Path, phasor: Path | None
 ) -> tuple[int, str]:
     """(L.INPUTS16 or 0, the line that says why) of a model that `rounds` and its file, whose inputs
-    have 8 bits."""
+    have 8 bits. It is not for TRAINED matrices."""
+    if {model.type_of(slot) for slot in R.slots(model.descriptor) if slot.matrix} & set(
+        L.QUANTIZED
+    ) <= set(TRAINED):
+        return 0, "inputs of 8 bits, as those that the model was trained with"
     weights = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(model.descriptor))
     why = ""
     if phasor is None:

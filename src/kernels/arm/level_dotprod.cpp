@@ -187,8 +187,8 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
 // Tiles where there are four rows, what NEON's body does with the rows that are left.
 struct Tiled : Body<Level> {
   template <class Q>
-  static constexpr bool kTiled = Q::kOneScale || Q::kMinima || std::is_same<Q, Q8>::value ||
-                                 std::is_same<Q, Q4>::value;
+  static constexpr bool kTiled = Q::kMinima || std::is_same<Q, Q8>::value ||
+                                 std::is_same<Q, Q4>::value || std::is_same<Q, Q8r>::value;
   template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,

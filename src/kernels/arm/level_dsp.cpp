@@ -219,16 +219,20 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
 // The same with one scale for all of K (1.18): the planes' sums apart, which 32 bits hold.
-template <size_t Planes>
-PHASOR_APART void whole(float* y, const int8_t* x, float sx, const float* scales,
-                         const unsigned char* w, size_t groups) {
-  Four s = {};
-  Q8::add_groups(s, x, 0, w, w, groups);
+template <class Q, size_t Planes>
+PHASOR_APART void whole(float* y, const int8_t* x, float sx, const int32_t* xsum,
+                         const float* scales, const unsigned char* w, size_t groups) {
+  const auto started = [](int32_t sum) {
+    sum *= -Q::kOffset;
+    return Four{sum, sum, sum, sum};
+  };
+  Four s = started(xsum[0]);
+  Q::template add_groups<1>(s, x, 0, w, w, groups);
   float sum[4] = {static_cast<float>(s.a), static_cast<float>(s.b), static_cast<float>(s.c),
                   static_cast<float>(s.d)};
   if constexpr (Planes == 2) {
-    s = {};
-    Q8::add_groups(s, x + groups * kGroup, 0, w, w, groups);
+    s = started(xsum[1]);
+    Q::template add_groups<1>(s, x + groups * kGroup, 0, w, w, groups);
     const int32_t low[4] = {s.a, s.b, s.c, s.d};
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       sum[i] = fma1(255.0f, sum[i], static_cast<float>(low[i]));
@@ -266,31 +270,34 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
     if (i == kLanes - 4) panel += plane + groups * Q::kGroupBytes;
   }
 }
-template <size_t Planes>
+template <class Q, size_t Planes>
 PHASOR_INLINE void linear_whole(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                                size_t rows, const void* w, const float* bias, size_t bias_n,
-                                size_t panels, size_t groups) {
+                                const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                                size_t bias_n, size_t panels, size_t groups) {
   const unsigned char* panel = static_cast<const unsigned char*>(w);
   for (size_t at = 0; at < panels * kLanes; at += 4) {
     const size_t i = at % kLanes;
     for (size_t r = 0; r < rows; ++r) {
-      whole<Planes>(y + r * ldy + at, xq + r * Planes * groups * kGroup, xs[r],
-                    reinterpret_cast<const float*>(panel) + i,
-                    panel + kLanes * sizeof(float) + i * 4, groups);
+      whole<Q, Planes>(y + r * ldy + at, xq + r * Planes * groups * kGroup, xs[r],
+                       xsum + r * Planes, reinterpret_cast<const float*>(panel) + i,
+                       panel + kLanes * sizeof(float) + i * 4, groups);
       add_bias(y + r * ldy, bias, bias_n, at);
     }
-    if (i == kLanes - 4) panel += kLanes * sizeof(float) + groups * Q8::kGroupBytes;
+    if (i == kLanes - 4) panel += kLanes * sizeof(float) + groups * Q::kGroupBytes;
   }
 }
 
 // The products by type, as PHASOR_PRODUCTS takes them.
 struct Body {
-  struct Q8r {};
+  struct Q8r : phasor::Q8 {
+    static constexpr Type kType = Type::q8r;
+  };
   using Q8 = phasor::Q8;
   using Q4 = phasor::Q4;
   using Q4t = Codes<Type::q4t>;
   using Q2 = Codes<Type::q2>;
   using Q1 = Codes<Type::q1>;
+  using Q2r = Codes<Type::q2r>;
   using Q4m = phasor::Q4m;
   using Q4k = phasor::Q4k;
   template <class Q, size_t Planes>
@@ -298,8 +305,8 @@ struct Body {
                                    const int32_t* xsum, size_t rows, const void* w,
                                    const float* bias, size_t bias_n, size_t panels,
                                    size_t groups) {
-    if constexpr (std::is_same<Q, Q8r>::value)
-      linear_whole<Planes>(y, ldy, xq, xs, rows, w, bias, bias_n, panels, groups);
+    if constexpr (whole_type(Q::kType))
+      linear_whole<Q, Planes>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     else
       linear_grouped<Q, Planes>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
   }
@@ -327,11 +334,12 @@ uint64_t Body::peak_int8(float* out, uint64_t rounds) {
   for (size_t i = 0; i < sizeof x; ++i)
     x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
   const float ones[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+  const int32_t sum = 0;  // nothing of it is needed
   for (size_t i = 0; i < kLanes; ++i) out[i] = 0.0f;
   for (uint64_t n = 0; n < rounds; ++n)
     for (size_t at = 0; at < kLanes; at += 4) {
       float y[4];
-      whole<1>(y, x[n & 1], 1.0f, ones, w + 4 * at, 1);
+      whole<Q8, 1>(y, x[n & 1], 1.0f, &sum, ones, w + 4 * at, 1);
       for (size_t i = 0; i < 4; ++i) out[at + i] += y[i];
     }
   return rounds * kLanes * kGroup;

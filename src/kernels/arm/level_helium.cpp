@@ -295,6 +295,11 @@ struct Helium {
       const uint32x4_t words = vreinterpretq_u32_s8(gathered<Output * 4>(address));
       return vmladavaq_s8(vmladavq_s8(values(words, 0), x0), values(words, 4), x1);
     }
+    template <int Output>
+    static PHASOR_INLINE int32_t add_dot(int32_t sum, uint32x4_t address, int8x16_t x0,
+                                         int8x16_t x1) {
+      return sum + dot<Output>(nullptr, address, x0, x1);
+    }
   };
   using Q4 = Nibbles<Type::q4>;
   using Q4t = Nibbles<Type::q4t>;
@@ -398,47 +403,52 @@ struct Helium {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
-  struct Q8r : Q8 {};  // q8's values; one scale a row
+  struct Q8r : Q8 {  // q8's values; one scale a row
+    static constexpr Type kType = Type::q8r;
+  };
+  using Q2r = Fields<Type::q2r>;
   // The products of outputs First … First + 3 of a panel with a plane, over all of K.
-  template <int First>
-  static PHASOR_INLINE v4 four_totals(const int8_t* x, const unsigned char* w, size_t groups) {
-    uint32x4_t address = vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 1), 64),
-                                     static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
+  template <class Q, int First>
+  static PHASOR_INLINE v4 four_totals(const int8_t* x, int32_t xsum, const unsigned char* w,
+                                      size_t groups) {
+    uint32x4_t address =
+        vaddq_n_u32(Q::steps(), static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
     int32_t a = 0, b = 0, c = 0, d = 0;  // an array would be in memory
     for (size_t g = 0; g < groups; ++g, x += kGroup) {
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-      a = Q8::add_dot<First>(a, address, x0, x1);
-      b = Q8::add_dot<First + 1>(b, address, x0, x1);
-      c = Q8::add_dot<First + 2>(c, address, x0, x1);
-      d = Q8::add_dot<First + 3>(d, address, x0, x1);
-      address = vaddq_n_u32(address, Q8::kGroupBytes);
+      a = Q::template add_dot<First>(a, address, x0, x1);
+      b = Q::template add_dot<First + 1>(b, address, x0, x1);
+      c = Q::template add_dot<First + 2>(c, address, x0, x1);
+      d = Q::template add_dot<First + 3>(d, address, x0, x1);
+      address = vaddq_n_u32(address, Q::kGroupBytes);
     }
     const int32_t total[4] = {a, b, c, d};
-    return {vcvtq_f32_s32(vldrwq_s32(total))};
+    return {vcvtq_f32_s32(Q::less(vldrwq_s32(total), xsum))};
   }
-  template <size_t Planes, int First>
-  static PHASOR_INLINE void four_whole(float* y, const int8_t* x, float sx, const float* scales,
-                                       const unsigned char* w, size_t groups) {
-    v4 sum = four_totals<First>(x, w, groups);
+  template <class Q, size_t Planes, int First>
+  static PHASOR_INLINE void four_whole(float* y, const int8_t* x, float sx, const int32_t* xsum,
+                                       const float* scales, const unsigned char* w,
+                                       size_t groups) {
+    v4 sum = four_totals<Q, First>(x, xsum[0], w, groups);
     if constexpr (Planes == 2)
-      sum = fma(sum, 255.0f, four_totals<First>(x + groups * kGroup, w, groups));
+      sum = fma(sum, 255.0f, four_totals<Q, First>(x + groups * kGroup, xsum[1], w, groups));
     store(y + First, sum * (load(scales + First) * v4::set(sx)));
   }
-  template <size_t Planes>
-  static PHASOR_APART void whole_row(float* y, const int8_t* x, float sx,
+  template <class Q, size_t Planes>
+  static PHASOR_APART void whole_row(float* y, const int8_t* x, float sx, const int32_t* xsum,
                                      const unsigned char* panel, size_t groups) {
     const float* scales = reinterpret_cast<const float*>(panel);
     const unsigned char* w = panel + kLanes * sizeof(float);
-    four_whole<Planes, 0>(y, x, sx, scales, w, groups);
-    four_whole<Planes, 4>(y, x, sx, scales, w, groups);
-    four_whole<Planes, 8>(y, x, sx, scales, w, groups);
-    four_whole<Planes, 12>(y, x, sx, scales, w, groups);
+    four_whole<Q, Planes, 0>(y, x, sx, xsum, scales, w, groups);
+    four_whole<Q, Planes, 4>(y, x, sx, xsum, scales, w, groups);
+    four_whole<Q, Planes, 8>(y, x, sx, xsum, scales, w, groups);
+    four_whole<Q, Planes, 12>(y, x, sx, xsum, scales, w, groups);
   }
   template <class Q, size_t Planes>
   static void linear_int(float* y, size_t ldy, const int8_t* xq, const float* xs,
                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
                          size_t bias_n, size_t panels, size_t groups) {
-    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * sizeof(float)
                          : minimum_type(Q::kMinima)
                              ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
@@ -447,7 +457,9 @@ struct Helium {
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
       for (size_t r = 0; r < rows && kOneScale; ++r)
-        whole_row<Planes>(y + r * ldy + p * kLanes, xq + r * row, xs[r], panel, groups);
+        if constexpr (kOneScale)
+          whole_row<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs[r], xsum + r * Planes,
+                               panel, groups);
       for (size_t r = 0; r < rows && !kOneScale; ++r)
         group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
                                 xsum + r * Planes * groups, panel, panel + plane, groups);

@@ -150,7 +150,8 @@ struct Simd128 : Body<Level> {
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
     size_t tiled = 0;
-    if constexpr (std::is_same<Q, Q8>::value || std::is_same<Q, Q4>::value || Q::kOneScale) {
+    if constexpr (std::is_same<Q, Q8>::value || std::is_same<Q, Q4>::value ||
+                  std::is_same<Q, Q8r>::value) {
       tiled = rows / kRows * kRows;
       if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
     }

@@ -145,6 +145,11 @@ struct Int4mAvx2 : Int4Of256<Int8Avx2> {
     const __m256i ones = _mm256_set1_epi16(1);
     return Int8Avx2::to_float({{_mm256_madd_epi16(s.v[0], ones), _mm256_madd_epi16(s.v[1], ones)}});
   }
+  static PHASOR_INLINE void add(Sum& to, const Sum& s) {  // of 32 bits
+    const __m256i ones = _mm256_set1_epi16(1);
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      to.v[i] = _mm256_add_epi32(to.v[i], _mm256_madd_epi16(s.v[i], ones));
+  }
 };
 
 #if defined(__AVXVNNI__)

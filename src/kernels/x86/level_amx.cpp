@@ -1,7 +1,7 @@
 // AMX: integer products in tiles of 16 rows by 16 outputs, on processors that have AVX-512 with
 // VNNI too. Flags: those of avx512vnni; the tiles' instructions are inline assembly
-// What fills no tile is avx512vnni's: one row, and but for q8r fewer than 16. The rest of the
-// level is AVX-512's (level_avx512.cpp has the table).
+// What fills no tile is avx512vnni's: one row, and but for q8r and q2r fewer than 16. The rest of
+// the level is AVX-512's (level_avx512.cpp has the table).
 #include "../products.hpp"
 #include "../simd.hpp"
 #include "int8_avx512.hpp"
@@ -22,7 +22,8 @@ struct Lanes {
   }
   static constexpr auto linear_q8 = Avx512Vnni::linear_q8, linear_q4 = Avx512Vnni::linear_q4,
                         linear_q4t = Avx512Vnni::linear_q4t, linear_q2 = Avx512Vnni::linear_q2,
-                        linear_q1 = Avx512Vnni::linear_q1, linear_q8r = Avx512Vnni::linear_q8r;
+                        linear_q1 = Avx512Vnni::linear_q1, linear_q8r = Avx512Vnni::linear_q8r,
+                        linear_q2r = Avx512Vnni::linear_q2r;
 };
 using Level = Tiled<Lanes, TileUnit>;
 
@@ -33,7 +34,8 @@ void PHASOR_PRODUCT(Amx::linear_q4, Level::grouped<Level::Q4>)
 void PHASOR_PRODUCT(Amx::linear_q4t, Level::grouped<Level::Q4t>)
 void PHASOR_PRODUCT(Amx::linear_q2, Level::grouped<Level::Q2>)
 void PHASOR_PRODUCT(Amx::linear_q1, Level::grouped<Level::Q1>)
-void PHASOR_PRODUCT(Amx::linear_q8r, Level::whole)
+void PHASOR_PRODUCT(Amx::linear_q8r, Level::whole<Type::q8r>)
+void PHASOR_PRODUCT(Amx::linear_q2r, Level::whole<Type::q2r>)
 uint64_t Amx::peak_int8(float* out, uint64_t rounds) { return Level::peak(out, rounds); }
 
 }  // namespace phasor

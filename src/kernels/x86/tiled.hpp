@@ -1,4 +1,4 @@
-// Linear products with weights in q8r, q8 and codes on a matrix unit: tiles of 16 rows by 16
+// Linear products with weights in q8r, q2r, q8 and codes on a matrix unit: tiles of 16 rows by 16
 // outputs whose integer sums are exact in any order (rules 1.2, 1.4 and 1.18). 1,024 bytes of a
 // panel of int8 are one tile of 64 values of k; a row of activations is taken where it lies.
 //
@@ -51,7 +51,25 @@ template <class F, class Unit>
 struct Tiled {
   using V = typename F::V;
 
-  // ---------------------------------------------------------------- q8r: sums of all of K
+  // ---------------------------------------------------------------- q8r, q2r: sums of all of K
+
+  // Codes of `count` groups at `from`, in a panel that begins with a table if its type has one, as
+  // the int8 that they stand for.
+  template <Type T>
+  static PHASOR_INLINE void unpack(unsigned char* to, const unsigned char* panel,
+                                   const unsigned char* from, size_t count) {
+    constexpr unsigned kBits = value_bits(T);
+    constexpr size_t kBytes = kLanes * code_bytes(kBits);
+    for (size_t g = 0; g < count; ++g, to += kLanes * kGroup, from += kBytes) {
+      if constexpr (table_type(T))
+        F::look_up(to, from, panel);
+      else
+        PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
+          for (size_t i = 0; i < kBytes; ++i)
+            to[f * kBytes + i] = static_cast<unsigned char>(
+                code_value(T, panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
+    }
+  }
 
   // Sums that are in memory and not yet outputs: they become some while the next are computed,
   // for which the vector unit has time.
@@ -105,7 +123,10 @@ struct Tiled {
     size_t begin(size_t i) const { return i * height < last ? i * height : last; }
   };
 
+  template <Type T>
   struct Whole {
+    static constexpr bool kCoded = value_bits(T) < 8;
+    static constexpr size_t kStepBytes = kTileRows * kRowStep * value_bits(T) / 8;
     const Outputs& out;
     const TileInput& in;
     const unsigned char* w;
@@ -120,6 +141,7 @@ struct Tiled {
       const unsigned char* values[P];
       for (size_t r = 0; r < R; ++r) x[r] = in.q + split.begin(i + r) * in.stride;
       for (size_t j = 0; j < P; ++j) values[j] = w + (p + j) * bytes + kLanes * sizeof(float);
+      alignas(64) unsigned char room[kCoded ? kTileRows * kTileRowBytes : 1];
       const size_t count = steps, stride = in.stride, some = (wait.count() + count - 1) / count;
       each<R * P>([&](auto t) PHASOR_LAMBDA { unit.template zero<t>(); });
       for (size_t k = 0; k < count; ++k) {
@@ -129,8 +151,9 @@ struct Tiled {
         });
         each<P>([&](auto j) PHASOR_LAMBDA {
           constexpr size_t kColumn = j, kWeights = kWeightTile + kColumn % 2;
-          unit.template load<kWeights>(values[j], kTileRowBytes);
-          values[j] += kTileRows * kTileRowBytes;
+          if constexpr (kCoded) unpack<T>(room, values[j], values[j], kRowStep / kGroup);
+          unit.template load<kWeights>(kCoded ? room : values[j], kTileRowBytes);
+          values[j] += kStepBytes;
           each<R>([&](auto r) PHASOR_LAMBDA {
             unit.template dot<r * P + kColumn, kRowTile + r, kWeights>();
           });
@@ -159,19 +182,22 @@ struct Tiled {
     }
   };
 
+  template <Type T>
   static void whole(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups) {
-    if (rows < 2)
-      return F::linear_q8r(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    if (rows < 2) {
+      constexpr auto* kRow = T == Type::q8r ? F::linear_q8r : F::linear_q2r;
+      return kRow(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    }
     const Outputs out = {y, ldy, bias, bias_n};
     const TileInput in = {xq, xs, xsum, groups * kGroup, 1};
-    const Whole product = {out,
-                           in,
-                           static_cast<const unsigned char*>(w),
-                           static_cast<size_t>(panel_bytes(Type::q8r, groups * kGroup)),
-                           groups * kGroup / kRowStep,
-                           Split(rows)};
+    const Whole<T> product = {out,
+                              in,
+                              static_cast<const unsigned char*>(w),
+                              static_cast<size_t>(panel_bytes(T, groups * kGroup)),
+                              groups * kGroup / kRowStep,
+                              Split(rows)};
     const TileConfig config = tile_config(product.split.height, kRowStep);
     Unit unit(config);
     Waiting wait;
@@ -198,21 +224,11 @@ struct Tiled {
   template <Type T>
   struct Codes {
     static constexpr Type kType = T;
-    static constexpr unsigned kBits = value_bits(T);
-    static constexpr size_t kGroupBytes = kLanes * code_bytes(kBits), kAtOnce = 8,
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T)), kAtOnce = 8,
                             kRoom = kAtOnce * kLanes * kGroup;
     static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* panel,
                                                      const unsigned char* from, size_t count) {
-      unsigned char* at = to;
-      for (size_t g = 0; g < count; ++g, at += kLanes * kGroup, from += kGroupBytes) {
-        if constexpr (table_type(T))
-          F::look_up(at, from, panel);
-        else
-          PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
-            for (size_t i = 0; i < kGroupBytes; ++i)
-              at[f * kGroupBytes + i] = static_cast<unsigned char>(
-                  code_value(T, panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
-      }
+      unpack<T>(to, panel, from, count);
       return to;
     }
   };

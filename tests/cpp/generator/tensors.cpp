@@ -138,10 +138,10 @@ void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
   }
 }
 
-// A row of q8r that no quantizer gives: its scale in steps of two, now and then the smallest that
-// there may be, or none.
+// A row of q8r or q2r that no quantizer gives: its scale in steps of two, now and then the smallest
+// that there may be, or none.
 template <class Value>
-void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value) {
+void any_whole_row(Weights* w, Type type, uint32_t cols, unsigned char* scale, Value value) {
   const uint64_t r = w->bits();
   const float size = r % 64 == 0   ? 0.0f
                      : r % 64 == 1 ? kSmallestRowScale
@@ -149,7 +149,10 @@ void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value)
   phasor::store_u32(scale, bits_of(size));
   for (uint32_t k = 0; size != 0 && k < cols; ++k) {
     const uint64_t v = w->bits();
-    *value(k) = static_cast<unsigned char>(v % 50 == 0 ? 0x80 : v >> 8);
+    if (value_bits(type) == 8)
+      *value(k) = static_cast<unsigned char>(v % 50 == 0 ? 0x80 : v >> 8);
+    else
+      *value(k) |= code_of(type, k, v);
   }
 }
 
@@ -195,8 +198,8 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
   each_row(parts, [&](uint32_t panel, uint32_t lane) {
     unsigned char* const p = out->data() + panel * panel_size;
     if (whole_type(type)) {
-      any_whole_row(w, cols, p + 4 * lane,
-                    [=](uint32_t k) { return p + 4 * kLanes + panel_index_q8(lane, k); });
+      any_whole_row(w, type, cols, p + 4 * lane,
+                    [=](uint32_t k) { return p + plane + panel_index(type, lane, k); });
       return;
     }
     if (minimum_type(type)) {
@@ -219,8 +222,9 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
   for (uint32_t row = 0; row < rows; ++row) {
     unsigned char* const p = out->data();
     if (whole_type(type)) {
-      unsigned char* const values = p + round_up(rows * 4, 64) + row * round_up(cols, kRowStep);
-      any_whole_row(w, cols, p + 4 * row, [=](uint32_t k) { return values + k; });
+      any_whole_row(w, type, cols, p + 4 * row, [=](uint32_t k) {
+        return p + plane + phasor::row_index(type, cols, row, k);
+      });
       continue;
     }
     if (minimum_type(type)) {

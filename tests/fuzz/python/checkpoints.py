@@ -456,13 +456,13 @@ U32, I32, F32, BOOL, STRING, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
 _CODES = {code: struct_code for code, struct_code in gguf_file._SCALARS.items()}
 
 
-def _metadata(kind: str = "llama") -> dict[str, tuple[int, Any]]:
+def _metadata(kind: str = "llama", times: int = 1) -> dict[str, tuple[int, Any]]:
     head = {"general.architecture": (STRING, kind), "general.name": (STRING, "Small")}
     sizes = {
         "block_count": (U32, 1),
         "context_length": (U32, 16),
-        "embedding_length": (U32, 32),
-        "feed_forward_length": (U32, 32),
+        "embedding_length": (U32, 32 * times),
+        "feed_forward_length": (U32, 32 * times),
         "attention.head_count": (U32, 2),
         "attention.head_count_kv": (U32, 1),
         "attention.layer_norm_rms_epsilon": (F32, 1e-5),
@@ -488,6 +488,7 @@ _GGUF_SHAPES = {
 # What an architecture has beside, or None: what it lacks.
 _POST = {"blk.0.post_attention_norm": (32,), "blk.0.post_ffw_norm": (32,)}
 _OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
+    "bitnet-b1.58": {"blk.0.attn_sub_norm": (32,), "blk.0.ffn_sub_norm": (32,)},
     "qwen3": {"blk.0.attn_q_norm": (16,), "blk.0.attn_k_norm": (16,)},
     "gemma2": _POST,
     "olmo2": {
@@ -511,16 +512,18 @@ _OWN_KEYS: dict[str, dict[str, tuple[int, Any]]] = {
     "qwen2": {"rope.scaling.type": (STRING, "linear"), "rope.scaling.factor": (F32, 4.0)},
     "phi3": {"rope.dimension_count": (U32, 16)},
 }
-_BLOCK = {number: (kind.size, kind.block.itemsize) for number, kind in gguf_file.TYPES.items()}
+_SIZES_OF_CODES = {20: 1, 39: 1, 34: 8, 35: 8, 36: 4, 41: 4, 42: 4}  # of a block, in widths of 32
 
 
-def _gguf_tensors(rng: random.Random, architecture: str) -> list[list[Any]]:
-    """[name, dimensions in the file's order, type, bytes]."""
+def _gguf_tensors(
+    rng: random.Random, architecture: str, kind: int, times: int = 1
+) -> list[list[Any]]:
+    """[name, dimensions in the file's order, type, bytes]. times: all widths are times that."""
     some, out = np.random.default_rng(5), []
-    kind = rng.choice((0, 0, 0, 1, 2, 8, 30))
     for name, shape in (_GGUF_SHAPES | _OWN_SHAPES.get(architecture, {})).items():
         if shape is None:
             continue
+        shape = tuple(n if n == ROWS else n * times for n in shape)
         type_ = kind if len(shape) == 2 else 0
         values_ = some.normal(0.0 if len(shape) == 2 else 1.0, 0.1, shape)
         if type_ == 0:
@@ -528,12 +531,14 @@ def _gguf_tensors(rng: random.Random, architecture: str) -> list[list[Any]]:
         elif type_ == 1:
             data = values_.astype("<f2").tobytes()
         else:
-            size, item = _BLOCK[type_]
-            blocks = np.zeros((values_.size // size, item), np.uint8)
-            blocks[:, :] = some.integers(0, 60, blocks.shape)
-            if item > 2:
-                blocks[:, :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
-            data = blocks.tobytes()
+            own = gguf_file.TYPES[type_]
+            blocks = np.zeros(values_.size // own.size, own.block)
+            blocks.view(np.uint8)[:] = some.integers(0, 60, blocks.nbytes)
+            for field, value in (("d", 0.01), ("e", 120)):
+                if field in (own.block.names or ()):
+                    blocks[field] = value
+            scale = np.float32(0.01).tobytes() if own.tail else b""
+            data = blocks.tobytes() + scale.ljust(own.tail, b"\0")
         out.append([f"{name}.weight", list(shape[::-1]), type_, data])
     return out
 
@@ -659,7 +664,12 @@ def gguf_bytes(
 
 def _make_gguf(rng: random.Random, words: tuple[str, ...], tokenizer: bool) -> Source:
     kind = rng.choice(("llama", "llama", "qwen2", "qwen3", "gemma2", "olmo2", "granite", "phi3"))
-    keys, tensors, how = _metadata(kind), _gguf_tensors(rng, kind), rng.random()
+    codes, times = rng.choice((0, 0, 0, 1, 2, 8, 30)), 1
+    if not tokenizer and rng.random() < 0.3:
+        kind = rng.choice(("llama", "bitnet-b1.58"))
+        codes, times = rng.choice(list(_SIZES_OF_CODES.items()))
+    keys, tensors = _metadata(kind, times), _gguf_tensors(rng, kind, codes, times)
+    how = rng.random()
     if tokenizer:
         own = _tokenizer_keys(rng)
         if rng.random() < 0.2:

@@ -32,6 +32,12 @@ def _any(rows: list[dict[str, Any]]) -> str:
     return " || ".join(dict.fromkeys(_has(row["word"]) for row in rows))
 
 
+def _codes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Types whose code n stands for step·n + first."""
+    scaled = [row for row in rows if row["scales"] in ("group", "row") and row["bits"] < 8]
+    return [row for row in scaled if not row["table"]]
+
+
 def _predicate(name: str, rows: list[dict[str, Any]]) -> str:
     tests = [f"type == Type::{row['name']}" for row in rows]
     one = f"constexpr bool {name}(Type type) {{ return {' || '.join(tests)}; }}\n"
@@ -79,7 +85,9 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += ",\n  ".join(f"{row['name']} = {row['code']}" for row in rows) + "\n};\n"
     body += f"constexpr unsigned kTypes = {len(rows)};\n"
     body += "constexpr const char* kTypeNames[] = {\n    "
-    body += ", ".join(f'"{name}"' for name in ["?", *(row["name"] for row in rows)]) + "};\n"
+    quoted = [f'"{name}"' for name in ["?", *(row["name"] for row in rows)]]
+    lines = [", ".join(quoted[i : i + 12]) for i in range(0, len(quoted), 12)]
+    body += ",\n    ".join(lines) + "};\n"
     names = [row["name"] for row in matrices if row["rounds"]]
     body += "// What a matrix of floats becomes.\n"
     body += "constexpr const char* kRoundedTypeNames[] = {\n    "
@@ -126,7 +134,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     wide = [row for row in rows if row["span"] != 32]
     body += "// Groups of 32 that share a scale, where they are more than one.\n"
     body += _number("shared_groups", wide, lambda row: row["span"] // 32)
-    codes = [row for row in of["group"] if row["bits"] < 8 and not row["table"]]
+    codes = _codes(rows)
     body += "// What a code n stands for: step·n − less, and of other types 0.\n"
     body += _number("code_step", codes, lambda row: row["step"])
     body += _number("code_less", codes, lambda row: -row["first"])
@@ -161,7 +169,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "# Of a record of scales and minima: its bytes, and the groups that it is of.\n"
     records = [f"{row['name'].upper()}: {tuple(row['record'])}" for row in rows if "record" in row]
     body += f"RECORDS = {{{', '.join(records)}}}\n"
-    codes = [r for r in rows if r["scales"] == "group" and r["bits"] < 8 and not r["table"]]
+    codes = _codes(rows)
     body += "# What a code n stands for: step, first of step·n + first.\n"
     pairs = [f"{row['name'].upper()}: ({row['step']}, {row['first']})" for row in codes]
     body += f"CODES = {{{', '.join(pairs)}}}\n"

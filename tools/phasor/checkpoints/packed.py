@@ -1,6 +1,6 @@
 """Matrices that a quantizer of Hugging Face directories packed (GPTQ, AWQ, compressed-tensors,
-bitsandbytes, FP8): where their integers and scales lie, what they mean in f32, and which type of a
-.phasor file has the same grid.
+bitsandbytes, FP8, BitNet): where their integers and scales lie, what they mean in f32, and which
+type of a .phasor file has the same grid.
 
 A value is (integer − zero) · scale in f32, each operation rounded once. Shapes and types are
 compared with each other before anything is read; a tensor is unpacked when it is loaded.
@@ -66,7 +66,8 @@ class Packed:
 
 
 class Integers(Packed):
-    """One whose values are integers with scales. factor: multiplies every value once more."""
+    """One whose values are integers with scales. factor: multiplies every value once more. keeps: a
+    type that is more than its grid, since its inputs are rounded as the quantizer's."""
 
     def __init__(
         self,
@@ -75,10 +76,10 @@ class Integers(Packed):
         size: int,
         grid: Callable[[], Grid],
         factor: np.float32 | None = None,
+        keeps: int | None = None,
     ) -> None:
         super().__init__(kind, shape, size, self._load)
-        self._grid, self._factor = grid, factor
-        self._keeps: int | None = None
+        self._grid, self._factor, self._keeps = grid, factor, keeps
 
     def _load(self) -> np.ndarray:
         values = self._grid().values()
@@ -99,17 +100,17 @@ class Integers(Packed):
         return self._as(self._grid(), to)
 
     def _as(self, grid: Grid, to: int) -> tuple[np.ndarray, np.ndarray] | None:
-        low, high = (-8, 7) if to == L.Q4 else (-128, 127)
+        low, high = {L.Q4: (-8, 7), L.Q2R: (-1, 2)}.get(to, (-128, 127))
         integers, (_, cols) = grid.integers, self.shape
         if integers.size == 0 or integers.min() < low or integers.max() > high:
             return None
         scales = grid.scales if self._factor is None else grid.scales * self._factor
-        if to == L.Q8R:
+        if to in (L.Q8R, L.Q2R):
             if scales.shape[1] != 1 or cols > L.MOST_IN_ROW:
                 return None
             if not np.all((scales == 0) | (scales >= L.SMALLEST_ROW_SCALE)):
                 return None
-            width = L.counts_of(cols, L.Q8R)[1]
+            width = L.counts_of(cols, to)[1]
             kept = np.where(scales == 0, 0, integers).astype(np.int8)
             return scales, np.pad(kept, ((0, 0), (0, width - cols)))
         if to not in (L.Q4, L.Q8) or self._factor is not None or cols % L.GROUP:
@@ -435,3 +436,28 @@ def fp8(module: Module, block: tuple[int, int]) -> Packed:
         return result
 
     return Packed("FP8", (rows, cols), module.size(), values)
+
+
+def bitnet(module: Module, divides: bool) -> Integers:
+    """Ma et al. 2024, as transformers packs it: weight (N / 4, K), whose bits 2i and 2i + 1 are the
+    codes n of rows i·N/4 …; weight_scale, one number s. A value is (n − 1) · s, or with `divides`
+    (n − 1) / s. Its inputs are int8 a token, as those of q2r."""
+    weight = module.take("weight", ("u1",), (None, None))
+    stored = module.take("weight_scale", _SCALES)
+    if math.prod(stored.shape) != 1:
+        raise module.error(f"weight_scale has shape {stored.shape}, expected one number")
+    rows, cols = 4 * weight.shape[0], weight.shape[1]
+    if cols > L.MOST_IN_ROW:
+        raise module.error(f"{cols} inputs, expected at most {L.MOST_IN_ROW}")
+
+    def grid() -> Grid:
+        scale = module.finite("weight_scale", stored).reshape(1, 1)
+        with np.errstate(divide="ignore", over="ignore"):
+            scale = 1 / scale if divides else scale
+        if not L.SMALLEST_ROW_SCALE <= scale[0, 0] < np.float32(2.0**126):
+            raise module.error("weight_scale: the values are none that q2r has")
+        planes = weight.load() >> np.arange(0, 8, 2, dtype=np.uint8)[:, None, None] & 3
+        integers = planes.reshape(rows, cols).astype(np.int16) - 1
+        return Grid(integers, np.broadcast_to(scale, (rows, 1)), np.zeros(cols, np.int64))
+
+    return Integers("BITNET", (rows, cols), module.size(), grid, keeps=L.Q2R)

@@ -14,6 +14,7 @@ Q4K = 10
 Q4T = 11
 Q2 = 12
 Q1 = 13
+Q2R = 14
 TYPES = {
     F32: "f32",
     F16: "f16",
@@ -28,6 +29,7 @@ TYPES = {
     Q4T: "q4t",
     Q2: "q2",
     Q1: "q1",
+    Q2R: "q2r",
 }
 BITS = {
     F32: 32,
@@ -43,11 +45,12 @@ BITS = {
     Q4T: 4,
     Q2: 2,
     Q1: 1,
+    Q2R: 2,
 }
 # Of a record of scales and minima: its bytes, and the groups that it is of.
 RECORDS = {Q4M: (4, 1), Q4K: (16, 8)}
 # What a code n stands for: step, first of step·n + first.
-CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1)}
+CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1), Q2R: (1, -1)}
 # Columns that share a scale, where they are more than a group.
 SPANS = {Q2: 128, Q1: 128}
 TABLES = (Q4T,)  # a code is an index of a table of int8
@@ -55,9 +58,9 @@ ROUNDED_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
-WHOLE = (Q8R, Q8RH)  # an f32 scale for each row
+WHOLE = (Q8R, Q8RH, Q2R)  # an f32 scale for each row
 MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
-QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
-MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1)
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R)
+MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R)
 ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T)  # what floats become

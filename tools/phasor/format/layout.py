@@ -15,7 +15,7 @@ from phasor.format import minima
 from phasor.format.types import *
 
 _ALLOWED = {PANEL16: MATRICES, ROWS: MATRICES, VECTOR: (F32, F64)}
-ROW_STEP = 64  # columns of q8r are padded to a multiple of it
+ROW_STEP = 64  # columns of q8r and q2r are padded to a multiple of it
 MOST_IN_ROW = 132104  # columns of q8r: the sums of a row fit 32 bits (rule 1.18)
 CACHED = 1 << 16  # values of a large tensor that are worked on together
 SMALLEST_ROW_SCALE = np.float32(2.0**-38)
@@ -197,12 +197,12 @@ def quantize(
     those of the inputs, all 1 without. All in f32 and in the order of file-format.md: `phasor
     quantize` makes the same bytes. PhasorError when a scale does not fit f16.
     """
+    if kind not in ROUNDED:
+        raise PhasorError(f"no float is rounded to {TYPES[kind]}, which has values of files")
     if kind in WHOLE:
         return _quantize_whole(np.asarray(x, np.float32), kind)
     if kind in MINIMA:
         return minima.quantize(np.asarray(x, np.float32), kind)
-    if kind not in ROUNDED:
-        raise PhasorError(f"no float is rounded to {TYPES[kind]}, which has values of files")
     rows, cols = x.shape
     groups = -(-cols // GROUP)
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
@@ -378,7 +378,7 @@ def _row_data(
     n = _codes(q, kind, table)
     n[:, cols:] = 0
     fields = n.reshape(len(n), -1, 8 // bits, GROUP * bits // 8)
-    fields[_of_groups(scales, q, kind) == 0] = 0
+    fields[np.broadcast_to(_of_groups(scales, q, kind) == 0, fields.shape[:2])] = 0
     data = fields[:, :, 0].copy()
     for i in range(1, 8 // bits):
         data |= fields[:, :, i] << i * bits

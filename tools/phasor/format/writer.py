@@ -394,12 +394,14 @@ def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
     _write_head(file, head)
 
 
-def set_inputs(file: BinaryIO, inputs: int) -> None:
-    """Gives the quantized matrices of a file that form of inputs: L.INPUTS16, or 0."""
+def set_inputs(file: BinaryIO, inputs: int, but: tuple[int, ...] = ()) -> None:
+    """Gives the quantized matrices of a file that form of inputs: L.INPUTS16, or 0. but: types that
+    keep theirs."""
     head = _read_head(file)
     _, offset, size = _section_of(head, DIRECTORY)
     for at in range(offset + 8, offset + size, ENTRY_BYTES):
-        if head[at + 4] in L.QUANTIZED and head[at + 5] == L.PANEL16:
+        kind, layout = head[at + 4], head[at + 5]
+        if kind in L.QUANTIZED and kind not in but and layout == L.PANEL16:
             head[at + 6] = inputs
     _write_head(file, head)
 

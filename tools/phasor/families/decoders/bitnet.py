@@ -1,5 +1,5 @@
-"""BitNet b1.58 (Ma et al. 2024): norms before the last matrix of each sub-layer. Of checkpoints
-whose weights are floats; activations are not rounded."""
+"""BitNet b1.58 (Ma et al. 2024): norms before the last matrix of each sub-layer. Packed weights and
+the rounding of their inputs are checkpoints/packed.py's; of float weights no input is rounded."""
 
 from __future__ import annotations
 

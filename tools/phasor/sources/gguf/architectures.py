@@ -17,10 +17,10 @@ from phasor.sources.gguf.container import GGUF
 from phasor.sources.gguf.decoder import Architecture, Decoder, GGUFModel
 
 
-def read(path: Path) -> GGUFModel:
-    """The model of a GGUF file. PhasorError names the file and the key, tensor or architecture that
-    is not supported."""
-    file = GGUF(path)
+def read(path: Path, i2s_blocks: int | None = None) -> GGUFModel:
+    """The model of a GGUF file. i2s_blocks: as GGUF has it; None: 128. PhasorError names the file
+    and the key, tensor or architecture that is not supported."""
+    file = GGUF(path, i2s_blocks or 128)
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise PhasorError(
@@ -31,6 +31,11 @@ def read(path: Path) -> GGUFModel:
     general = {k: v for k, v in file.metadata.items() if not k.startswith(theirs)}
     side_files.check(path, general, side_files.GGUF)
     model = Decoder(file, name, ARCHITECTURES[name]).build()
+    if i2s_blocks is None and any(tensor.type.tail for tensor in file.tensors.values()):
+        model.notes.append(
+            "I2_S: read in blocks of 128 values, as bitnet.cpp writes it on x86; the file does not"
+            " say so. If it was written on ARM, give --i2s-blocks 64"
+        )
     if sampling := [k for k in general if k.startswith("general.sampling.")]:
         model.notes.append(f"{printable(', '.join(sampling), 500)}: recommended, and not kept")
     return model
@@ -140,6 +145,11 @@ def _smollm3(d: Decoder) -> None:
         own.update(position=0, rotary_width=0)
 
 
+def _bitnet(d: Decoder) -> None:
+    d.kind["inner_norms"] = D.NORM_OF_OUT | D.NORM_OF_DOWN
+    d.names.update({R.ATTENTION_INNER: "attn_sub_norm", R.FFN_INNER: "ffn_sub_norm"})
+
+
 # llama.cpp has the approximation of GELU by tanh in all of them; gptneox, falcon and mpt were
 # trained with the exact one.
 _LAYER = {"norm": D.LAYER_NORM, "gated": False}
@@ -168,4 +178,7 @@ ARCHITECTURES = {
     "smollm3": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_smollm3),
     "internlm2": Architecture(position=D.ROTARY_INTERLEAVED),
     "exaone": Architecture(),
+    "bitnet": Architecture(adapt=_bitnet),
+    "bitnet-b1.58": Architecture(activation=D.RELU2, adapt=_bitnet),
+    "bitnet-25": Architecture(activation=D.RELU2, adapt=_bitnet),
 }

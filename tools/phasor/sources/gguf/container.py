@@ -21,7 +21,7 @@ from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
 from phasor.format.layout import round_up
 from phasor.ignored import without
-from phasor.sources.gguf.types import OTHERS, Q2_0, TYPES, Q2_0_OF_64, Type
+from phasor.sources.gguf.types import I2_S, I2_S_OF_64, OTHERS, Q2_0, TYPES, Q2_0_OF_64, Type
 from phasor.values import is_whole
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
@@ -53,14 +53,25 @@ class Tensor(NamedTuple):
     data: np.ndarray  # u8
     is_float: bool = True
 
+    def blocks(self) -> np.ndarray:
+        return self.data[: self.data.size - self.type.tail].view(self.type.block)
+
+    def scale(self) -> np.float32:
+        """Of all blocks, of a type that has one."""
+        tail = self.data[self.data.size - self.type.tail :]
+        return np.float32(tail[:4].view("<f4")[0]) if self.type.tail else np.float32(1)
+
     def load(self) -> np.ndarray:
         """The values in f32."""
-        return self.type.widen(self.data.view(self.type.block)).reshape(self.shape)
+        values = self.type.widen(self.blocks()).reshape(self.shape)
+        return values * self.scale() if self.type.tail else values
 
     def is_finite(self) -> bool:
         """Of a quantized type: whether its scales are; their products with a block's integers do
         not leave f32."""
-        blocks = self.data.view(self.type.block)
+        if self.type.tail:
+            return bool(np.isfinite(self.scale() * np.float32(2)))
+        blocks = self.blocks()
         if self.type.keeps == L.BF16:
             return not (blocks["x"] & 0x7F80 == 0x7F80).any()
         names = self.type.block.names or ()
@@ -76,8 +87,18 @@ class Tensor(NamedTuple):
     def quantized(self) -> tuple[np.ndarray, np.ndarray]:
         """Of a type that is quantized in .phasor files too: scales or records (N, G or R) and int8
         values (N, K), as they have them."""
-        scales, values = self.type.packed(self.data.view(self.type.block))
-        rows = self.shape[0]
+        scales, values = self.type.packed(self.blocks())
+        rows, cols = self.shape
+        if self.type.tail:
+            scale = self.scale()
+            if not (scale == 0 or scale >= L.SMALLEST_ROW_SCALE):
+                raise PhasorError(
+                    f"has the scale {scale:g}, expected 0 or a number from 2^-38 on; convert with"
+                    " --type f32"
+                )
+            values = np.where(scale == 0, 0, values).astype(np.int8).reshape(rows, cols)
+            width = L.counts_of(cols, self.type.keeps)[1]
+            return np.full((rows, 1), scale), np.pad(values, ((0, 0), (0, width - cols)))
         return scales.reshape(rows, -1), values.astype(np.int8, copy=False).reshape(rows, -1)
 
 
@@ -175,11 +196,12 @@ def twos_of(entries: list[Any], left: int, alignment: int) -> Type:
 
 
 class GGUF(Checkpoint):
-    """A file that was read: `metadata` by key, the tensors as a checkpoint. PhasorError names the
-    file and the thing that is wrong."""
+    """A file that was read: `metadata` by key, the tensors as a checkpoint. i2s_blocks: the values
+    of a block of I2_S, 128 or 64. PhasorError names the file and the thing that is wrong."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, i2s_blocks: int = 128) -> None:
         super().__init__(path, {})
+        self._types = {**TYPES, **({I2_S: I2_S_OF_64} if i2s_blocks == 64 else {})}
         self.data = map_bytes(path)
         try:
             self._read(_Reader(self.data))
@@ -233,19 +255,19 @@ class GGUF(Checkpoint):
             )
         shape = tuple(r.number("<Q", name) for _ in range(dimensions))
         kind, offset = r.number("<I", name), r.number("<Q", name)
-        if kind not in TYPES:
+        if kind not in self._types:
             raise PhasorError(
                 f"{name}: has type {OTHERS.get(kind, kind)}, which is not supported, expected "
                 f"{', '.join(t.name for t in TYPES.values())}"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
             raise Damaged(f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's")
-        if shape[0] % TYPES[kind].size:
+        own = self._types[kind]
+        if shape[0] % own.size:
             raise PhasorError(
-                f"{name}: has rows of {shape[0]} values, {TYPES[kind].name} needs a multiple of "
-                f"{TYPES[kind].size}"
+                f"{name}: has rows of {shape[0]} values, {own.name} needs a multiple of {own.size}"
             )
-        return name, TYPES[kind], shape[::-1], offset
+        return name, own, shape[::-1], offset
 
     def _place(self, entries: list[Any], start: int, alignment: int) -> None:
         left = self.data.size - start

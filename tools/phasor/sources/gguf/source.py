@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from phasor.format.file import TARGET_TOKENIZER
 from phasor.sources.gguf import architectures
 from phasor.sources.gguf.container import GGUF, is_gguf
 from phasor.sources.gguf.tokenizer import PREFIX, usual_id
-from phasor.sources.interface import Asked, Source
+from phasor.sources.interface import Asked, Option, Source
 from phasor.sources.tokenizer_files import NONE, check_count, tokenizer_sections
 
 # Special tokens, as templates call them and as the metadata does.
@@ -27,9 +28,23 @@ _TOKENS = {
 }
 
 
+def _blocks(text: str) -> int:
+    if text not in ("128", "64"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected 128 or 64")
+    return int(text)
+
+
+I2S_BLOCKS = Option(
+    "--i2s-blocks",
+    "128|64",
+    "GGUF with I2_S: values of a block, 128 if it was written on x86, 64 on ARM. Default: 128.",
+    _blocks,
+)
+
+
 def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
     """The model with the tokenizer that is in the file, or the one given; `none` is none."""
-    model, given = architectures.read(asked.path), asked.tokenizers
+    model, given = architectures.read(asked.path, asked.get(I2S_BLOCKS)), asked.tokenizers
     check_count(1, given)
     if given and given[0] != NONE:
         return model, tokenizer_sections(model, {"target": given[0]})
@@ -61,5 +76,9 @@ def _template(path: Path, checkpoint: GGUF) -> tuple[str | None, dict[str, Any]]
 
 
 SOURCE = Source(
-    "a GGUF file", lambda asked: is_file(asked.path) and is_gguf(asked.path), _read, (), _template
+    "a GGUF file",
+    lambda asked: is_file(asked.path) and is_gguf(asked.path),
+    _read,
+    (I2S_BLOCKS,),
+    _template,
 )

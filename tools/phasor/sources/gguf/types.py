@@ -147,6 +147,12 @@ def _shared(times: int, values: Callable[[np.ndarray], np.ndarray], zero: int = 
     return lambda b: (np.repeat(b["d"], times), values(b).astype(np.int8) - np.int8(zero))
 
 
+def _i2_codes(blocks: np.ndarray) -> np.ndarray:
+    """Of the bytes of a block the highest fields, then the next."""
+    q = blocks["q"]
+    return (q[:, None, :] >> np.arange(6, -1, -2, dtype=np.uint8)[:, None] & 3).reshape(len(q), -1)
+
+
 def _halves_of_q2(blocks: np.ndarray) -> np.ndarray:
     q = blocks["b"]["q"]
     return _fields(q.reshape(len(q), -1), 2, 1)
@@ -194,9 +200,10 @@ class Type(NamedTuple):
     keeps: int = L.F32  # the type of a .phasor file that has the same values
     packed: Packed | None = None  # of a type that is quantized in both
     nearest: int | None = None  # what is taken in place of F32, rounded
+    tail: int = 0  # bytes behind the blocks; they begin with an f32 scale of all of them
 
     def bytes(self, count: int) -> int:
-        return count // self.size * self.block.itemsize
+        return count // self.size * self.block.itemsize + self.tail
 
 
 def _type(
@@ -209,6 +216,19 @@ def _type(
     nearest: int | None = None,
 ) -> Type:
     return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, nearest=nearest)
+
+
+def _i2(size: int) -> Type:
+    """I2_S, of BitNet's own program: blocks of codes, and behind all of them a scale and zeros."""
+    return Type(
+        "I2_S",
+        size,
+        np.dtype([("q", "u1", size // 4)]),
+        lambda b: _i2_codes(b).astype(np.float32) - 1,
+        L.Q2R,
+        packed=lambda b: (np.empty(0), _i2_codes(b).astype(np.int8) - np.int8(1)),
+        tail=32,
+    )
 
 
 # Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
@@ -291,6 +311,7 @@ TYPES = {
         _D,
         packed=_shared(2, _tq2, 1),
     ),
+    36: _i2(128),
     39: _type(
         "MXFP4",
         32,
@@ -319,6 +340,8 @@ Q2_0 = 42
 Q2_0_OF_64 = _type(
     "Q2_0", 128, _q2_64, L.Q2, ("b", [_D, ("q", "u1", 16)], 2), packed=_two_of_64
 )
+# I2_S is written in blocks of 128 values on x86, and of 64 on ARM; a file does not say which.
+I2_S, I2_S_OF_64 = 36, _i2(64)
 # Names of the types that are not read, for the message.
 OTHERS = {
     int(number): name

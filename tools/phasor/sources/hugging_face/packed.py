@@ -28,7 +28,7 @@ _HARMLESS = frozenset(
     quantization_status global_compression_ratio ignore version load_in_8bit load_in_4bit
     _load_in_8bit _load_in_4bit llm_int8_threshold llm_int8_skip_modules
     llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight bnb_4bit_compute_dtype
-    bnb_4bit_quant_type bnb_4bit_use_double_quant run_compressed
+    bnb_4bit_quant_type bnb_4bit_use_double_quant run_compressed rms_norm_eps
 """)
 )
 _TABLES = ("nf4", "fp4")
@@ -123,6 +123,19 @@ def _fp8(config: Config) -> Unpack:
     return lambda module: packed.fp8(module, (block[0], block[1]))
 
 
+def _bitnet(config: Config) -> Unpack:
+    divides = config.choice("linear_class", {"bitlinear": True, "autobitlinear": False})
+    config.must("quantization_mode", "offline")
+    config.must("use_rms_norm", False)
+
+    def unpack(module: Module) -> Packed:
+        if not divides and module.has("bias"):
+            raise module.error("has a bias, which autobitlinear multiplies by weight_scale")
+        return packed.bitnet(module, divides)
+
+    return unpack
+
+
 class Method(NamedTuple):
     """A quant_method: how its table is read, its defaults, and the ends of names that say that a
     matrix is packed."""
@@ -141,6 +154,15 @@ _METHODS = {
         ("SCB", *(f"weight.quant_state.bitsandbytes__{kind}" for kind in _TABLES)),
     ),
     "fp8": Method(_fp8, ("weight_scale_inv",)),
+    "bitnet": Method(
+        _bitnet,
+        ("weight_scale",),
+        {
+            "linear_class": "bitlinear",
+            "quantization_mode": "offline",
+            "use_rms_norm": False,
+        },
+    ),
 }
 _PACKED = tuple(f".{end}" for method in _METHODS.values() for end in method.ends)
 _INSTEAD = (
