@@ -21,7 +21,6 @@ the optimizer and the state of torch's generator.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import json
 import math
@@ -50,6 +49,7 @@ from train.common import (
     count_parameters,
     descend,
     given_fields,
+    keep_freed_memory,
     load_checkpoint,
     load_weights,
     new_parser,
@@ -253,14 +253,7 @@ def prepare_torch(threads: int) -> None:
         False
     )  # the plain attention is faster below some 50 tokens
     torch.backends.mha.set_fastpath_enabled(False)  # one set of kernels in training and evaluation
-    mmap_threshold, trim_threshold = -3, -1
-    # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time).
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(mmap_threshold, 2**30)
-        libc.mallopt(trim_threshold, 2**31 - 1)
-    except (OSError, AttributeError):
-        pass
+    keep_freed_memory()
 
 
 def learning_rate(recipe: Recipe, step: int, progress: float) -> float:
