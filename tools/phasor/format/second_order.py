@@ -10,7 +10,8 @@ columns with the largest first. When a group's turn comes, its weights hold the 
 before it. Its scale is then searched: each candidate rounds the whole group with its corrections
 inside, and the one whose Σ (error / U[i, i])² is smallest is kept, U the upper Cholesky factor of
 H⁻¹ in the order of the columns. That sum is the error of the outputs that columns further on cannot
-make up for.
+make up for. The scale that fits the codes of the best one by least squares is tried after it,
+twice.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from phasor.format import minima
 
 Floats = NDArray[np.float32]
 _DAMPING = 0.01  # of the mean moment, added to each: H of few inputs has no inverse
+_REFINEMENTS = 2
 _WEIGHTS = 1 << 20  # of a block of rows
 TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K)
 # The extreme weight of a group over each of these is a scale that is tried.
@@ -133,7 +135,7 @@ def _scales_tried(w: Floats, kind: int) -> Grids:
     """Of types without minima."""
     extreme = np.take_along_axis(w, np.abs(w).argmax(axis=0)[None], axis=0)
     extreme = np.abs(extreme) if kind == L.Q8 else extreme
-    scale = _half(extreme / np.array(_DIVISORS[kind], np.float32)[:, None])
+    scale = extreme / np.array(_DIVISORS[kind], np.float32)[:, None]
     return Grids(scale, np.zeros_like(scale))
 
 
@@ -161,25 +163,64 @@ def _record_of(w: Floats, plan_: Plan, first: int, groups: int) -> _Record:
     steps, depths = [], []
     for at in range(first, first + groups * L.GROUP, L.GROUP):
         part = slice(at, at + L.GROUP)
-        alone = _round_group(w[part], plan_.factor[part, part], _spans_tried(w[part], True), L.Q4K)
-        steps.append(alone.scale)
-        depths.append(-alone.least)
+        factor = plan_.factor[part, part]
+        alone = _search(w[part], factor, _spans_tried(w[part], True), L.Q4K, None)
+        steps.append(np.abs(alone.scale))
+        depths.append(np.maximum(-alone.least, 0))
     most = np.float32(63)
     return _Record(_half(np.max(steps, axis=0) / most), _half(-np.max(depths, axis=0) / most))
 
 
-def _in_record(tried: Grids, record: _Record) -> tuple[Grids, NDArray[np.uint8], NDArray[np.uint8]]:
-    """The candidates as codes of a record say them, and the codes (C, N)."""
+def _codes_of(x: Floats, unit: Floats) -> Floats:
+    """The nearest of 0 … 63 units."""
+    inverse = np.divide(1, unit, where=unit != 0, out=np.zeros_like(unit))
+    out: Floats = np.rint(np.clip(x * inverse, 0, 63))
+    return out
 
-    def codes_of(x: Floats, unit: Floats) -> Floats:
-        inverse = np.divide(1, unit, where=unit != 0, out=np.zeros_like(unit))
-        out: Floats = np.rint(np.clip(x * inverse, 0, 63))
-        return out
 
-    s, t = codes_of(tried.scale, record.scale), codes_of(tried.least, record.least)
+def _stored(tried: Grids, kind: int, record: _Record | None) -> Grids:
+    """The candidates as the type has them: in f16, or in units of the record."""
+    if record is None:
+        return Grids(_half(tried.scale), _half(tried.least))
+    s, t = _codes_of(tried.scale, record.scale), _codes_of(tried.least, record.least)
     with np.errstate(invalid="ignore"):  # a unit that does not fit f16 is refused with its group
-        grids = Grids(s * record.scale, t * record.least)
-    return grids, s.astype(np.uint8), t.astype(np.uint8)
+        return Grids(s * record.scale, t * record.least)
+
+
+def _fitted(w: Floats, factor: Floats, made: Group, kind: int) -> Grids:
+    """The scale, and the minimum, with which the codes of a group have the smallest error, columns
+    further on corrected: |F⁻ᵀ·(w − scale·codes − least)|² is a least-squares problem."""
+    back = np.linalg.inv(factor.T.astype(np.float64))
+    target, codes = back @ w, back @ made.codes
+    squares, products = (codes * codes).sum(axis=0), (codes * target).sum(axis=0)
+    if kind in L.MINIMA:
+        ones = back.sum(axis=1)
+        mixed, alone = ones @ codes, float(ones @ ones)
+        below = squares * alone - mixed * mixed
+        top, low = ones @ target, made.least.astype(np.float64)
+        scale = np.divide(
+            products * alone - mixed * top, below, where=below > 0, out=made.scale.astype(float)
+        )
+        low = (top - scale * mixed) / alone
+        return Grids(scale[None].astype(np.float32), low[None].astype(np.float32))
+    scale = np.divide(products, squares, where=squares > 0, out=made.scale.astype(float))
+    return Grids(scale[None].astype(np.float32), made.least[None])
+
+
+def _search(
+    w: Floats, factor: Floats, tried: Grids, kind: int, record: _Record | None
+) -> Group:
+    """The best of the candidates, refined by least squares."""
+    best = _round_group(w, factor, _stored(tried, kind, record), kind)
+    for _ in range(_REFINEMENTS):
+        fitted = _stored(_fitted(w, factor, best, kind), kind, record)
+        fits = np.isfinite(fitted.scale) & np.isfinite(fitted.least)
+        fitted = Grids(*(np.where(fits, a, b) for a, b in zip(fitted, best[:2])))
+        other = _round_group(w, factor, fitted, kind)
+        losses = [(one.errors * one.errors).sum(axis=0) for one in (other, best)]
+        better = losses[0] < losses[1]
+        best = Group(*(np.where(better, a, b) for a, b in zip(other, best)))
+    return best
 
 
 def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
@@ -188,27 +229,19 @@ def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarra
     together = L.RECORDS.get(kind, (0, 1))[1]
     scales, least = np.zeros((2, groups, rows), np.float32)
     codes = np.zeros((groups * L.GROUP, rows), np.int8)
-    six = np.zeros((2, groups, rows), np.uint8)
     shared: dict[int, _Record] = {}
     for turn in range(groups):
         part = slice(turn * L.GROUP, (turn + 1) * L.GROUP)
         group = int(plan_.order[part.start]) // L.GROUP
-        now, factor = w[part], plan_.factor[part, part]
+        now, factor, record = w[part], plan_.factor[part, part], None
         if kind == L.Q4K:
-            record = group // together
-            if record not in shared:
-                shared[record] = _record_of(
-                    w, plan_, part.start, min(together, groups - record * together)
-                )
-            tried, s, t = _in_record(_spans_tried(now, True), shared[record])
-        elif kind == L.Q4M:
-            tried = Grids(*map(_half, _spans_tried(now, False)))
-        else:
-            tried = _scales_tried(now, kind)
-        made = _round_group(now, factor, tried, kind)
-        if kind == L.Q4K:
-            chosen = ((tried.scale == made.scale) & (tried.least == made.least)).argmax(axis=0)
-            six[:, group] = s[chosen, np.arange(rows)], t[chosen, np.arange(rows)]
+            number = group // together
+            if number not in shared:
+                count = min(together, groups - number * together)
+                shared[number] = _record_of(w, plan_, part.start, count)
+            record = shared[number]
+        tried = _spans_tried(now, kind == L.Q4K) if kind in L.MINIMA else _scales_tried(now, kind)
+        made = _search(now, factor, tried, kind, record)
         scales[group], least[group] = made.scale, made.least
         codes[plan_.order[part]] = made.codes
         w[part.stop :] -= plan_.factor[part, part.stop :].T @ made.errors
@@ -220,11 +253,13 @@ def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarra
     if kind == L.Q4M:
         records["d"], records["m"] = scales.T, least.T
         return records, values
-    for number, record_ in shared.items():
-        records["d"][:, number], records["m"][:, number] = record_.scale, record_.least
-    padded = np.zeros((2, records.shape[1] * together, rows), np.uint8)
-    padded[:, :groups] = six
-    by_record = padded.transpose(0, 2, 1).reshape(2, rows, -1, together)
+    six = np.zeros((2, records.shape[1], together, rows), np.uint8)
+    for number, unit in shared.items():
+        records["d"][:, number], records["m"][:, number] = unit.scale, unit.least
+        own = slice(number * together, (number + 1) * together)
+        for of, all_, one in zip(six, (scales, least), unit):
+            of[number, : len(all_[own])] = _codes_of(all_[own], one)
+    by_record = six.transpose(0, 3, 1, 2)
     records["codes"] = minima.pack_codes(by_record[0], by_record[1])
     return records, values
 
