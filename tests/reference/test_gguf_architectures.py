@@ -21,6 +21,7 @@ from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
+from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
@@ -69,6 +70,19 @@ def test_the_program_computes_what_the_reference_does(
     told(phasor, "verify", tmp_path / "model.phasor", timeout=60)
 
 
+@pytest.mark.parametrize("kind", [gguf_models.Q.Q4_0, gguf_models.Q.Q8_0], ids=lambda k: k.name)
+def test_gates_of_a_convolution_keep_their_values(tmp_path: Path, kind: gguf_models.Q) -> None:
+    """k, q and v of a .phasor file are the rows q, k and v of the file, bit by bit."""
+    case, name = gguf_models.CASES["lfm2"], "blk.1.shortconv.in_proj.weight"
+    path, output = tmp_path / "model.gguf", tmp_path / "model.phasor"
+    value = gguf_models.write(path, case, types={name: kind})[name]
+    convert.convert(gguf.read(path), output, None, {}, None, quiet=True)
+    stored = gguf_models.gguf.quants.quantize(value, kind)
+    k, q, v = np.split(gguf_models.gguf.quants.dequantize(stored, kind), 3)
+    found = PhasorFile(output).weights(R.key_of(R.DECODER, 1, R.QKV))
+    assert np.array_equal(found, np.concatenate([q, k, v]))
+
+
 @pytest.mark.parametrize(
     "name, keys, line",
     [
@@ -83,6 +97,9 @@ def test_the_program_computes_what_the_reference_does(
             {"rope.scaling.yarn_log_multiplier": 0.1},
             "gemma2.rope.scaling.yarn_log_multiplier: 0.1",
         ),
+        ("lfm2", {"attention.sliding_window": 8}, "attention.sliding_window: is not supported"),
+        ("lfm2", {"shortconv.l_cache": 65}, "lfm2.shortconv.l_cache: 65, expected"),
+        ("llama", {"attention.head_count_kv": [2, 0, 2]}, "attention.head_count_kv: values that"),
         (
             "gptneox",
             {"rope.scaling.factor": 2.0, "rope.scaling.type": "su"},

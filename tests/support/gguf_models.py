@@ -31,6 +31,20 @@ def _fused(kv_heads: int = HEADS) -> dict[str, tuple]:
 
 
 _TWO = {"attn_norm": (WIDTH,), "ffn_norm": (WIDTH,)}
+_LFM2 = {"rope.freq_base": 1000.0, "shortconv.l_cache": 3}
+
+
+def _short(taps: int) -> dict[str, tuple]:
+    """A block with a short convolution."""
+    return {
+        "shortconv.in_proj": (3 * WIDTH, WIDTH),
+        "shortconv.conv": (WIDTH, taps),
+        "shortconv.out_proj": (WIDTH, WIDTH),
+        **_SWIGLU,
+        **_TWO,
+    }
+
+
 _GEMMA = {**_attention(1, 16), **_SWIGLU, **_TWO}
 _POST = {"post_attention_norm": (WIDTH,), "post_ffw_norm": (WIDTH,)}
 _RMS, _EPS = {"attention.layer_norm_rms_epsilon": 1e-5}, {"attention.layer_norm_epsilon": 1e-5}
@@ -284,6 +298,25 @@ CASES = {
         (),
         ("output_norm",),
     ),
+    "lfm2": _case(
+        "lfm2",
+        {**_attention(2), **_SWIGLU, **_TWO, "attn_q_norm": (16,), "attn_k_norm": (16,)},
+        {**_RMS, "attention.head_count_kv": [0, 0, 2, 0], **_LFM2},
+        (),
+        (),
+        layers=4,
+        blocks=dict.fromkeys((0, 1, 3), _short(3)),
+        extra={"token_embd_norm": (WIDTH,)},
+    ),
+    "lfm2, own output, five taps": _case(
+        "lfm2",
+        {**_attention(4), **_SWIGLU, **_TWO, "attn_q_norm": (16,), "attn_k_norm": (16,)},
+        {**_RMS, "attention.head_count_kv": [4, 0, 4], **_LFM2, "shortconv.l_cache": 5},
+        (),
+        ("output",),
+        blocks={1: _short(5)},
+        extra={"token_embd_norm": (WIDTH,)},
+    ),
     "smollm3": _case(
         "smollm3", {**_attention(2), **_SWIGLU, **_TWO}, _GQA, (), ("output_norm",), layers=6
     ),
@@ -321,7 +354,8 @@ def tensors_of(case: dict, seed: int = 0) -> dict[str, np.ndarray]:
         **{name: {"output_norm": (WIDTH,), "output": (rows, WIDTH)}[name] for name in case["ends"]},
     }
     for i in range(case.get("layers", LAYERS)):
-        shapes.update({f"blk.{i}.{name}": shape for name, shape in case["block"].items()})
+        block = case.get("blocks", {}).get(i, case["block"])
+        shapes.update({f"blk.{i}.{name}": shape for name, shape in block.items()})
     out = {}
     for name, shape in shapes.items():
         out[f"{name}.weight"] = value(name, shape)
@@ -360,6 +394,7 @@ def write(
         int: writer.add_uint32,
         float: writer.add_float32,
         str: writer.add_string,
+        list: writer.add_array,
     }
     for name, value in values.items():
         put[type(value)](f"{prefix}.{name}", value)

@@ -13,6 +13,7 @@ from phasor.families import nearest
 from phasor.families.model import single
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
+from phasor.format.convolution import MOST_TAPS
 from phasor.sources.gguf.container import GGUF
 from phasor.sources.gguf.decoder import Architecture, Decoder, GGUFModel
 
@@ -139,6 +140,14 @@ def _granite(d: Decoder) -> None:
     d.output["scale"] = single(1 / (k.number("logit_scale") or 1.0))
 
 
+def _lfm2(d: Decoder) -> None:
+    """Short convolutions in the blocks that have no heads of keys, norms of q and k in the
+    others."""
+    if d.keys.get("attention.sliding_window"):
+        raise d.keys.error("attention.sliding_window", "is not supported for this architecture")
+    d.convolutions(d.keys.whole("shortconv.l_cache", 1, MOST_TAPS))
+
+
 def _smollm3(d: Decoder) -> None:
     """Every fourth layer has no positions."""
     for own in d.per_layer[3::4]:
@@ -175,6 +184,7 @@ ARCHITECTURES = {
     ),
     "starcoder2": Architecture(**_LAYER, activation=D.GELU_TANH),
     "granite": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_granite),
+    "lfm2": Architecture(adapt=_lfm2, final_norm="token_embd_norm", mixed=True),
     "smollm3": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_smollm3),
     "internlm2": Architecture(position=D.ROTARY_INTERLEAVED),
     "exaone": Architecture(),

@@ -14,8 +14,7 @@ from typing import Any, Callable
 import numpy as np
 
 from phasor.checkpoints.tensors import Shape
-from phasor.errors import PhasorError, named, printable, shown
-from phasor.families.fields import Fields
+from phasor.errors import PhasorError, named, shown
 from phasor.families.model import Model, Part, described, shared_kinds, single
 from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
@@ -25,72 +24,9 @@ from phasor.format.file import Quantized, Weights
 from phasor.format.layout import VECTOR
 from phasor.positions import alibi_slopes
 from phasor.sources.gguf.container import GGUF, Tensor, Type
+from phasor.sources.gguf.keys import Keys, without_heads
 from phasor.sources.gguf.tokenizer import Vocabulary
-from phasor.values import is_whole, settings, table, words
-
-# Keys that say nothing about the arithmetic, under the prefix of an architecture.
-_HARMLESS = words("""
-    vocab_size tensor_data_layout rope.scaling.finetuned expert_used_count context_length
-    block_count
-""")
-# Keys that have one value which changes nothing; any other is refused.
-_NEUTRAL: dict[str, list[Any]] = settings("""
-    expert_count                      [0]
-    attention.causal                  [true]
-    pooling_type                      [0]
-    attention.scale                   [0.0]
-    logit_scale                       [0.0, 1.0]
-    embedding_scale                   [0.0, 1.0]
-    residual_scale                    [0.0, 1.0]
-    attn_logit_softcapping            [0.0]
-    final_logit_softcapping           [0.0]
-    attention.clamp_kqv               [0.0]
-    attention.shared_kv_layers        [0]
-    rope.scaling.yarn_log_multiplier  [0.0]
-    rope.scaling.yarn_ext_factor      [1.0]
-    rope.scaling.yarn_attn_factor     [1.0]
-""")
-
-
-class Keys(Fields):
-    """The metadata under one architecture's prefix, read key by key."""
-
-    def expected(self, name: str, value: Any, what: str) -> PhasorError:
-        return (
-            self.error(name, "is missing") if value is None else super().expected(name, value, what)
-        )
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The key's value; a list of equal values, one for each layer, is one value."""
-        value = super().get(name, default)
-        if isinstance(value, list):
-            if not value or any(v != value[0] for v in value):
-                raise self.error(name, "values that differ from layer to layer are not supported")
-            value = value[0]
-        return value
-
-    def single(self, name: str, default: float | None = None) -> float:
-        """A number from 0, as a descriptor keeps it."""
-        return single(self.number(name, default=default))
-
-    def finish(self) -> None:
-        """Refuses what nobody asked for, by name."""
-        for name, wanted in _NEUTRAL.items():
-            if name in self.values and name not in self.asked and self.get(name) not in wanted:
-                raise self.error(
-                    name, f"{shown(self.get(name))} is not supported for this architecture"
-                )
-        unknown = [
-            self.prefix + name
-            for name in self.values
-            if name not in self.asked and name not in _HARMLESS
-        ]
-        if unknown:
-            raise PhasorError(
-                f"{self.path}: {printable(', '.join(unknown), 500)}: not understood, and it might "
-                "change the arithmetic"
-            )
-
+from phasor.values import is_whole, table
 
 # ---- Architectures
 
@@ -104,6 +40,8 @@ class Architecture:
     activation: int = D.SILU
     gated: bool = True
     parallel: int = D.SERIAL
+    final_norm: str = "output_norm"
+    mixed: bool = False  # some blocks have no heads of keys: what they have is the architecture's
     adapt: Callable[["Decoder"], None] = lambda d: None
 
 
@@ -113,8 +51,12 @@ class Decoder:
     def __init__(self, file: GGUF, name: str, own: Architecture) -> None:
         self.file, self.own = file, own
         self.notes: list[str] = []
-        self.keys = k = Keys(file.path, file.under(f"{name}."), f"{name}.")
+        values = file.under(f"{name}.")
+        self.short, values = without_heads(values) if own.mixed else (frozenset(), values)
+        self.keys = k = Keys(file.path, values, f"{name}.")
         self.count = k.whole("block_count", high=D.MAX_LAYERS)
+        # The block that tells what the blocks with attention have.
+        self.first = next((i for i in range(self.count) if i not in self.short), 0)
         self.width = k.whole("embedding_length", high=D.MAX_WIDTH)
         self.heads = k.whole("attention.head_count", high=4096)
         each = max(1, self.width // self.heads)
@@ -151,9 +93,19 @@ class Decoder:
         k.finish()
 
     def has(self, name: str) -> bool:
-        """Whether the first block has a tensor; where the others are different, they are missing or
-        left over."""
-        return f"blk.0.{name}" in self.file
+        """Whether the first block with attention has a tensor; where the others are different, they
+        are missing or left over."""
+        return f"blk.{self.first}.{name}" in self.file
+
+    def convolutions(self, taps: int) -> None:
+        """Short convolutions in the blocks without heads of keys."""
+        share = range(1, self.width + 1)
+        heads = next(n for n in share if self.width % n == 0 and self.width // n <= 4096)
+        short = {"mixer": D.CONVOLUTION, "window": taps, "position": 0, "rotary_width": 0}
+        short |= {"heads": heads, "kv_heads": heads, "head_width": self.width // heads}
+        short |= {"scale": 1.0, "qk_norm": 0, "attention_biases": 0}
+        for i in self.short:
+            self.per_layer[i] = short
 
     def _kind(self, eps: float) -> dict[str, Any]:
         k, own = self.keys, self.own
@@ -342,7 +294,7 @@ class Decoder:
     def _block_parts(self, slot: R.Slot, d: dict[str, Any]) -> list[Part]:
         role, bias = slot.role & ~1, bool(slot.role & 1)
         if slot.set == R.FINAL:
-            return [self._part("output_norm", bias, slot.parts, slot)]
+            return [self._part(self.own.final_norm, bias, slot.parts, slot)]
         kind = d["kinds"][self.stack["layers"][2 * slot.set]]
         fused = {
             R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")[: len(slot.parts)]),
@@ -357,6 +309,14 @@ class Decoder:
             **self.names,
         }
         start = f"blk.{slot.set}."
+        if kind["mixer"] == D.CONVOLUTION and role in _CONVOLUTION:
+            part = self._part(start + _CONVOLUTION[role], bias, (sum(slot.parts),), slot)
+            if role == R.TAPS:
+                return [part._replace(shape=part.shape[::-1], transposed=True)]
+            if role == R.QKV:  # which lie as k, q, v
+                first, second, third = np.split(np.arange(part.shape[0]), 3)
+                part = part._replace(rows=np.concatenate([second, first, third]))
+            return [part]
         if role not in fused:
             return [self._part(start + alone[role], bias, self._norm_shape(role, slot, kind), slot)]
         whole, names = fused[role]
@@ -388,6 +348,12 @@ _TEXTS = table("""
     license  general.license
     origin   general.source.url
 """)
+# Of a short convolution.
+_CONVOLUTION = {
+    R.QKV: "shortconv.in_proj",
+    R.TAPS: "shortconv.conv",
+    R.ATTENTION_OUT: "shortconv.out_proj",
+}
 # Outside of the blocks: the tensor, and whether it is the bias.
 _ENDS = {
     (R.TARGET, R.EMBEDDING): ("token_embd", False),
@@ -431,9 +397,10 @@ class GGUFModel(Model):
         tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
         if to in L.QUANTIZED and all(_exact(tensor.type, to) for tensor in tensors):
             parts = []
-            for name, tensor in stored.items():
+            rows = [part.rows for part in self.parts[slot.key] if part.name is not None]
+            for (name, tensor), which in zip(stored.items(), rows):
                 try:
-                    parts.append(tensor.quantized())
+                    parts.append([array[which] for array in tensor.quantized()])
                 except PhasorError as error:
                     raise named(f"{self.checkpoint.path}: {name}", error) from error
             scales, values = zip(*parts)
