@@ -62,6 +62,11 @@ _TITLES = {
         "128. The aims are twice llama.cpp, and 0.8 of the machine's reads or of its products of "
         "int8 in bytes of such weights, whichever is less.",
     ),
+    "lfm2": (
+        "Short convolutions: LFM2-350M's shape",
+        "Random weights, tied, as Q4_0 and Q8_0; ours is the GGUF file converted, without loss: 32 "
+        "greedy steps after a prompt of 16 tokens, and a prompt of 128.",
+    ),
     "translator": (
         "Translators",
         "A translator of width 512, 6 + 6 layers, vocabulary 32,000, random weights (32 sources of "
