@@ -1100,7 +1100,8 @@ typedef struct phasor_view {
   uint32_t reserved;
   size_t stride;      /* row r of head h begins at data + h·head_stride + r·stride, in floats */
   size_t head_stride;
-  const float* data;  /* for attention: weights, each row sums to 1 */
+  const float* data;  /* for attention: weights, each row sums to 1; of merged attention, the rows
+                         of self- and cross-attention together */
 } phasor_view;
 
 /* Each callback may be NULL. They run on the calling thread. */

@@ -36,6 +36,8 @@
   X("additive", kHasAdditive)                     \
   /* short convolutions in place of attention */ \
   X("convolution", kHasConvolution)               \
+  /* one softmax over a decoder's keys and the encoder's */ \
+  X("merged", kHasMerged)                         \
   /* hidden states, pooled vectors, classes */    \
   X("outputs", kHasOutputs)                       \
   /* draws and penalties */                       \

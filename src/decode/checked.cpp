@@ -37,7 +37,7 @@ phasor_status check_seen(const Session& s, const phasor_item& it, phasor_error* 
     if (relative_keys(k) || k.position == kT5Bias)
       return bad_input(error, "sequence ", it.sequence,
                        ": all tokens are seen where positions have tables of distances");
-    const uint32_t before = k.causal != 0 ? k.window - 1 : k.window / 2;
+    const uint32_t before = k.causal != 0 ? k.window - 1 : (k.window - 1) / 2;
     if (k.window != 0 && it.count - it.seen > before)
       return bad_input(error, {before, it.count - it.seen}, "sequence ", it.sequence, ": ",
                        it.count - it.seen, " tokens are not seen, the window holds ", before);

@@ -151,6 +151,15 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
     return bad(".kv_heads: a short convolution has as many as heads");
   if (k.mixer != kMixerConvolution && k.convolution_bias != 0)
     return bad(".convolution_bias: nothing is a short convolution here");
+  if (k.cross == kCrossMerged &&
+      (k.cross_heads != k.heads || k.cross_kv_heads != k.kv_heads || k.cross_biases != 0 ||
+       k.cross_head_width != k.head_width || !(k.cross_scale == k.scale)))
+    return bad(".cross: merged attention has the heads, scale and biases of self-attention");
+  if (k.cross == kCrossMerged &&
+      (relative_keys(k) || k.score != kScoreDot || k.cross_score != kScoreDot ||
+       k.mixer != kMixerAttention || (k.input_scales & kScaleQkv) != 0))
+    return bad(
+        ".cross: merged attention is of dot products, without relative keys or input scales");
   if (k.attention_norm == 0 && !before)
     return bad(".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
@@ -217,13 +226,13 @@ phasor_status check_layers(const File& file, const Descriptor& d, const KindDesc
     if (half == kEncoder && k.mixer == kMixerConvolution)
       return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
                   ".mixer: short convolution is a decoder's");
-    if (half == kEncoder && k.window != 0 && k.window % 2 == 0 && k.causal == 0)
-      return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind, ".window: ", k.window,
-                  ", expected an odd number: an encoder's window has as many keys on both sides");
     if ((k.cross != 0) != crossing)
       return fail(
           error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i,
           crossing ? " has no cross-attention" : " has a cross-attention without an encoder");
+    if (k.cross == kCrossMerged && s.cross_width != s.width)
+      return fail(error, PHASOR_BAD_FILE, at, name, ".cross_width: ", s.cross_width,
+                  ", merged attention needs the decoder's width ", s.width);
   }
   return PHASOR_OK;
 }

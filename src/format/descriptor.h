@@ -75,6 +75,7 @@ inline bool sinusoidal(const StackDescriptor& s) {
 inline bool convolves(const KindDescriptor& k) {
   return kHasConvolution && k.mixer == kMixerConvolution;
 }
+inline bool merges(const KindDescriptor& k) { return kHasMerged && k.cross == kCrossMerged; }
 constexpr uint32_t kMostTaps = 64;  // of a short convolution: its window
 
 // Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is

@@ -22,6 +22,7 @@ enum Position : uint32_t {
 enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
 enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3, kNormSublayer = 4 };
 enum Parallel : uint32_t { kSerial = 0, kSharedInput = 1, kTwoNorms = 2 };
+enum Cross : uint32_t { kCrossNone = 0, kCrossOwn = 1, kCrossMerged = 2 };
 enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
 enum KindPosition : uint32_t {
   kRotaryNone = 0,

@@ -118,6 +118,7 @@ phasor_status place_layers(Model* m, const File& file, Half half, phasor_error* 
     }
     l->cache_offset = *size;
     add_layer(size, k);
+    if (merges(k)) m->merged = 1;
     l->cross_offset = m->cross;
     if (k.cross != 0) add_heads(&m->cross, k.cross_kv_heads, k.cross_head_width);
   }

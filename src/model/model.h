@@ -63,7 +63,7 @@ struct alignas(8) Model : OutputTensors, Places {
   // the widest of the decoder's layers that are in the ring, 0 when none is
   uint32_t window;
   uint32_t records[kLists];  // of each list
-  uint32_t reserved;
+  uint32_t merged;           // 1: some layer of the decoder has merged attention
   // of one page of 16 positions, the decoder layers that see all positions
   CacheSize cache;
   CacheSize ring;   // the same of those with a window (rule 1.7)

@@ -10,6 +10,8 @@ struct Query {
   float* weights;  // a row of kPartAttentionWeights, or NULL
   uint32_t head, position;
   uint32_t first, end;  // the keys that it sees
+  // Of merged attention: where the source's keys begin behind them, at a page; how many there are.
+  uint32_t source, sources;
 };
 
 // One worker's piece: queries that share a key/value head.
@@ -17,6 +19,7 @@ struct Work {
   const Session& s;
   const Kernels& k;
   const Heads& h;
+  const Heads* source;             // of merged attention: where the encoder's keys and values lie
   Rows<float> scores;              // (kTile, score_ld) of this worker
   Rows<float> scratch;             // (kTile, scratch_ld) terms by distance, or sums of values
   Span<const void*> keys, values;  // (most_pages)
@@ -112,7 +115,13 @@ float weigh(const Work& w, float* scores, const Query& q) {
   if (kHasAlibi && h.slopes != nullptr)
     w.k.distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
   if (h.cap != 0) w.k.soft_cap(s, n, h.cap);
-  return w.k.softmax(scores, q.first, q.end);
+  if (!kHasMerged || q.sources == 0) return w.k.softmax(scores, q.first, q.end);
+  // The two have one softmax (rule 1.25); what is between them adds +0.
+  for (uint32_t j = q.end; j < q.source; ++j) scores[j] = -__builtin_inff();
+  float* other = scores + q.source;
+  w.k.scale(other, other, lanes(q.sources), h.scale);
+  if (h.cap != 0) w.k.soft_cap(other, q.sources, h.cap);
+  return w.k.softmax(scores, q.first, q.source + q.sources);
 }
 
 // out = (Σ e·v + Σ e·b)·inverse (Shaw et al. 2018, equation 3): two chains over the keys, then one
@@ -136,10 +145,25 @@ void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld,
 }
 
 void keep_weights(const Work& w, const Query& q, const float* scores, float inverse) {
-  const uint32_t ld = w.s.plan.score_ld;
-  for (uint32_t j = 0; j < q.first; ++j) q.weights[j] = 0;
+  memset(q.weights, 0, w.s.plan.score_ld * sizeof(float));
   w.k.scale(q.weights + q.first, scores + q.first, q.end - q.first, inverse);
-  for (uint32_t j = q.end; j < ld; ++j) q.weights[j] = 0;
+  if (w.source != nullptr)
+    w.k.scale(q.weights + w.source->weights_at, scores + q.source, q.sources, inverse);
+}
+
+// Merged attention of `count` queries: out = (Σ e·v of their own keys + Σ e·v of the source's)·
+// inverse (rule 1.25). The first sums are in place.
+void mix_source(const Work& w, const Query* queries, uint32_t count, const float* ones,
+                const float* inverse) {
+  const uint32_t width = w.h.width;
+  const KeyRange keys{queries[0].source, queries[0].source + queries[0].sources, 0, 0};
+  w.k.mix[w.h.cache](w.scratch.rows(0, count, width), w.s.plan.scratch_ld,
+                     w.scores.rows(0, count, keys.end), static_cast<size_t>(w.scores.stride()),
+                     ones, count, w.values.data(), keys, width);
+  for (uint32_t i = 0; i < count; ++i) {
+    w.k.add(queries[i].out, w.scratch.row(i, width), width);
+    w.k.scale(queries[i].out, queries[i].out, width, inverse[i]);
+  }
 }
 
 // What the first *n queries see, as many as see the same keys or ones that move along evenly.
@@ -163,7 +187,9 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     first = q.first < first ? q.first : first;
     end = q.end > end ? q.end : end;
   }
-  const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
+  const uint32_t sources = queries[0].sources;  // their pages come behind the target's
+  const size_t page = first / kLanes,
+               pages = static_cast<size_t>(panels_of(end) + panels_of(sources)) - page;
   const Rows<float> scores = w.scores.right(page * kLanes);
   if (kHasAdditive && h.additive != nullptr) {
     for (uint32_t i = 0; i < count; ++i)
@@ -178,8 +204,10 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0,
                       ldq);
   float inverse[kTile];
+  const float ones[kTile] = {1, 1, 1, 1};
   for (uint32_t i = 0; i < count; ++i) {
-    float* row = w.scores.row(i, lanes(queries[i].end));
+    const uint32_t keys = sources != 0 ? end : queries[i].end;
+    float* row = w.scores.row(i, lanes(keys) + lanes(sources));
     inverse[i] = weigh(w, row, queries[i]);
     if (kHasViews && queries[i].weights != nullptr) keep_weights(w, queries[i], row, inverse[i]);
   }
@@ -190,10 +218,11 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     // a key that a row does not see must not enter its chain, not even as +0: another sign of zero
     for (uint32_t i = 0, n; i < count; i += n) {
       const KeyRange keys = seen_by(queries + i, count - i, &n);
-      w.k.mix[h.cache](queries[i].out, ldo, w.scores.rows(i, n, end), ld, inverse + i, n,
-                       w.values.data(), keys, h.width);
+      w.k.mix[h.cache](queries[i].out, ldo, w.scores.rows(i, n, end), ld,
+                       sources != 0 ? ones : inverse + i, n, w.values.data(), keys, h.width);
     }
   }
+  if (kHasMerged && sources != 0) mix_source(w, queries, count, ones, inverse);
 }
 
 // The keys that a row sees.
@@ -201,9 +230,10 @@ void see_keys(Query* q, const Heads& h, uint32_t count) {
   q->first = 0;
   q->end = h.bidirectional == 0 && q->position + 1 < count ? q->position + 1 : count;
   if (h.window == 0) return;
-  const uint32_t before = h.bidirectional != 0 ? h.window / 2 : h.window - 1;
+  const uint32_t before = h.bidirectional != 0 ? (h.window - 1) / 2 : h.window - 1,
+                 behind = h.window / 2;
   q->first = q->position > before ? q->position - before : 0;
-  if (h.bidirectional != 0 && q->position + before + 1 < count) q->end = q->position + before + 1;
+  if (h.bidirectional != 0 && q->position + behind + 1 < count) q->end = q->position + behind + 1;
 }
 
 // The pages begin … end − 1 of a head, whose places a worker has at hand.
@@ -216,6 +246,7 @@ struct Known {
 void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, Known* known) {
   const Heads& h = w.h;
   const uint32_t group = h.heads / h.kv_heads, begin = kv * group, end = begin + group;
+  uint32_t stop = 0, sources = 0;  // pages up to the tile's last key; the source's keys behind them
   const auto query = [&](uint32_t head, uint32_t row) {
     Query one{};
     one.q = c.wide().right(head * h.width).row(row, h.width);
@@ -225,6 +256,8 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, K
     one.head = head;
     one.position = c.rows[row].position;
     see_keys(&one, h, h.keys(w.s, c.rows[row]));
+    one.source = stop * kSlots;
+    one.sources = sources;
     return one;
   };
   const uint32_t first = query(begin, tile.first).first,
@@ -232,7 +265,8 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, K
   const uint64_t key_bytes = h.format().rows_bytes(h.width),
                  head_bytes = h.format().head_bytes(h.width);
   const Row& row = c.rows[tile.first];
-  const uint32_t page = first / kSlots, stop = static_cast<uint32_t>(blocks_of(last));
+  const uint32_t page = first / kSlots;
+  stop = blocks_of(last);
   if (known->kv != kv || known->sequence != row.sequence || page < known->begin ||
       page > known->end)
     *known = {kv, row.sequence, page, page};
@@ -240,6 +274,14 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, K
     const unsigned char* keys = h.at(w.s, row, known->end) + kv * head_bytes;
     w.keys[known->end] = keys;
     w.values[known->end] = keys + key_bytes;
+  }
+  if (kHasMerged && w.source != nullptr) {
+    sources = w.source->keys(w.s, row);
+    for (uint32_t i = 0; i < blocks_of(sources); ++i) {
+      const unsigned char* keys = w.source->at(w.s, row, i) + kv * head_bytes;
+      w.keys[stop + i] = keys;
+      w.values[stop + i] = keys + key_bytes;
+    }
   }
   Query queries[kTile];
   if (tile.count == 1) {
@@ -259,13 +301,15 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv, K
 
 }  // namespace
 
-void attend(const Chunk& c, const Heads& h) noexcept {
+void attend(const Chunk& c, const Heads& h, const Heads* source) noexcept {
   const Session& s = c.session;
   const Plan& p = c.plan;
   uint64_t cost = 0;
-  for (uint32_t t = 0; t < c.tile_count; ++t)
-    cost +=
-        uint64_t(c.tiles[t].count) * h.keys(s, c.rows[c.tiles[t].first]) * h.heads * h.width * 2;
+  for (uint32_t t = 0; t < c.tile_count; ++t) {
+    const Row& row = c.rows[c.tiles[t].first];
+    const uint64_t keys = h.keys(s, row) + uint64_t(source != nullptr ? source->keys(s, row) : 0);
+    cost += c.tiles[t].count * keys * h.heads * h.width * 2;
+  }
   spread(s, c.tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
     const uint64_t scores = uint64_t(kTile) * p.score_ld, scratch = uint64_t(kTile) * p.scratch_ld,
                    most = p.most_pages;
@@ -276,6 +320,7 @@ void attend(const Chunk& c, const Heads& h) noexcept {
     const Work w{s,
                  c.kernels,
                  h,
+                 source,
                  floats.rows(kTile, p.score_ld),
                  floats.part(scores, scratch).rows(kTile, p.scratch_ld),
                  pages.part(0, most),

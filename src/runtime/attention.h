@@ -10,6 +10,8 @@ namespace phasor {
 
 // For every row: `attention` = softmax(scores)·v, heads side by side; the queries lie in `wide`.
 // Fills kPartAttentionWeights too, where it is wanted: 0 for keys that a row does not see.
-void attend(const Chunk& c, const Heads& heads) noexcept;
+// source: of merged attention, the encoder's keys and values, which the softmax is over too (rule
+// 1.25).
+void attend(const Chunk& c, const Heads& heads, const Heads* source = nullptr) noexcept;
 
 }  // namespace phasor

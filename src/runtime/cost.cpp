@@ -13,6 +13,14 @@ struct Sum {
         panel_bytes(l.weight.type, l.weight.cols) * l.weight.panels + uint64_t(l.bias.rows) * 4;
     macs += uint64_t(l.weight.rows) * l.weight.cols;
   }
+  // What merged attention multiplies with the source's rows.
+  void add_keys(const Layer& l, const KindDescriptor& k) {
+    const Tensor& t = l.qkv.weight;
+    const uint64_t each = panel_bytes(t.type, t.cols), panels = t.panels - panels_of(q_width(k));
+    bytes += each * panels;
+    macs += uint64_t(t.rows - q_width(k)) * t.cols;
+    add(l.v);
+  }
   void add(const Layer& l) {
     const Linear* all[] = {&l.qkv,       &l.v,      &l.attention_out, &l.cross_q,
                            &l.cross_out, &l.ffn_in, &l.ffn_out};
@@ -58,6 +66,7 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
     cache += uint64_t(convolves(k) ? 1 : 2) * kv_width(k) * seen_of(k, keys) * 4;
     if (k.cross == 0) continue;
     cross.add(l.cross_kv);
+    if (merges(k)) cross.add_keys(l, k);
     step_attention += uint64_t(2) * cross_q_width(k) * source;
     cache += uint64_t(2) * cross_kv_width(k) * source * 4;
   }

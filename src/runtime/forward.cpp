@@ -46,17 +46,34 @@ void add_attention(const Chunk& c, const Heads& heads, const Linear& out, const 
   residual(c, k, after);
 }
 
-// Self-attention (section 3.2) of the queries in `wide`, or the convolution in its place, and what
+// The weights of attention over the encoder's output: shown, and added to the source's coverage.
+void show_cross(const Chunk& c, const Heads& heads) {
+  show_attention(c, PHASOR_SEE_CROSS_ATTENTION, heads);
+  if (c.session.has_coverage() && heads.layer + 1 == c.model.layer_count[kDecoder])
+    add_coverage(c, heads);
+}
+
+// Attention over a stack's own keys (section 3.2), and over the encoder's where they are merged.
+void attend_own(const Chunk& c, const KindDescriptor& k, const Heads& heads) {
+  if (merges(k)) {
+    const Heads source = cross_heads(c.session, heads.layer);
+    attend(c, heads, &source);
+    show_cross(c, source);
+  } else {
+    attend(c, heads);
+  }
+  show_attention(c, PHASOR_SEE_SELF_ATTENTION, heads);
+}
+
+// Self-attention of the queries in `wide`, or the convolution in its place, and what
 // follows it in a block: the feed-forward. In a parallel block that has the same x: it is added
 // first, while `in`, which attention has read, is there.
 void self_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, const Heads& heads,
                     const LinearInput& in) {
-  if (convolves(k)) {
+  if (convolves(k))
     convolve(c, heads, l);
-  } else {
-    attend(c, heads);
-    show_attention(c, PHASOR_SEE_SELF_ATTENTION, heads);
-  }
+  else
+    attend_own(c, k, heads);
   if (k.parallel == kSharedInput)
     feed_forward(c, l, k, in);
   else if (k.parallel == kTwoNorms)
@@ -70,9 +87,7 @@ void self_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, con
 void cross_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, const Heads& heads) {
   linear(c, c.wide(), sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
   attend(c, heads);
-  show_attention(c, PHASOR_SEE_CROSS_ATTENTION, heads);
-  if (c.session.has_coverage() && heads.layer + 1 == c.model.layer_count[kDecoder])
-    add_coverage(c, heads);
+  show_cross(c, heads);
   add_attention(c, heads, l.cross_out, k, l.cross_after);
 }
 
@@ -131,17 +146,26 @@ void decoder_block(const Chunk& c, uint32_t layer) {
     store_keys(c, heads, keys);
   }
   self_attention(c, l, k, heads, in);
-  if (k.cross != 0) cross_attention(c, l, k, cross_heads(c.session, layer));
+  if (k.cross == kCrossOwn) cross_attention(c, l, k, cross_heads(c.session, layer));
   if (k.parallel == kSerial) feed_forward(c, l, k);
 }
 
-// Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block.
+// Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block;
+// merged attention's are by the matrices and the norm of its own (rule 1.25).
 void cross_keys_values(const Chunk& c) {
   LinearInput in{c.x, c.width()};
   for (uint32_t i = 0; i < c.model.layer_count[kDecoder]; ++i) {
-    const Linear& kv = c.model.layer(kDecoder, i).cross_kv;
-    linear(c, c.wide(), &in, kv, 0, kv.weight.panels);
-    store_keys(c, cross_heads(c.session, i), c.wide());
+    const Layer& l = c.model.layer(kDecoder, i);
+    const KindDescriptor& k = c.model.kind(l);
+    const Rows<float> keys = c.wide();
+    if (merges(k)) {
+      project(c, keys, &in, l, blocks_of(q_width(k)));
+      clip(c, keys, 2 * lanes(kv_width(k)), k.qkv_clip);
+      norm_heads(c, keys, k.kv_heads, l.k_norm, k);
+    } else {
+      linear(c, keys, &in, l.cross_kv, 0, l.cross_kv.weight.panels);
+    }
+    store_keys(c, cross_heads(c.session, i), keys);
   }
 }
 

@@ -80,6 +80,7 @@ Heads cross_heads(const Session& s, uint32_t i) noexcept {
   h.part = kPartCrossCache;
   h.page_bytes = s.source_page_bytes();
   h.offset = h.format().bytes(l.cross_offset);
+  h.weights_at = merges(k) ? s.plan.target_pages * kSlots : 0;  // behind those of the target
   h.page = source_page;
   h.keys = source_keys;
   return h;

@@ -27,6 +27,7 @@ struct Heads {
   Part part;            // where their pages are
   uint64_t page_bytes;  // of a page, with all its layers
   uint64_t offset;      // of this layer's heads in it
+  uint32_t weights_at;  // where its weights begin in a row of kPartAttentionWeights
   // The page of positions 16·i … 16·i + 15 of the row's sequence; how many keys there are for
   // the row, of which the mask and the window leave some.
   uint64_t (*page)(const Session& s, const Row& row, uint32_t i);

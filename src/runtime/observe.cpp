@@ -44,7 +44,7 @@ void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept 
     view->heads = heads.heads;
     view->stride = ld;
     view->head_stride = size_t(c.plan.chunk) * ld;
-    view->data = c.weights().rows(r, rows, ld);
+    view->data = c.weights().right(heads.weights_at).rows(r, rows, ld - heads.weights_at);
   });
 }
 
@@ -58,7 +58,8 @@ void add_coverage(const Chunk& c, const Heads& heads) noexcept {
     float* sums = s.coverage(row.sequence).at(0, keys);
     const float each = 1.0f / static_cast<float>(heads.heads);
     for (uint32_t head = 0; head < heads.heads; ++head) {
-      const float* weights = c.weights().row(uint64_t(head) * c.plan.chunk + r, keys);
+      const float* weights =
+          c.weights().right(heads.weights_at).row(uint64_t(head) * c.plan.chunk + r, keys);
       for (uint32_t k = 0; k < keys; ++k) sums[k] += weights[k] * each;
     }
   }

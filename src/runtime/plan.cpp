@@ -128,7 +128,8 @@ void widen_layers(Plan* p, const Model& m, Half stack) {
       widen(&p->scratch_ld, p->score_ld + kSlots);
       widen(&p->scratch_ld, lanes(k.head_width));
     }
-    if (k.cross != 0) {
+    if (merges(k)) widen(&p->scratch_ld, lanes(k.head_width));
+    if (k.cross == kCrossOwn) {
       widen(&p->wide_ld, lanes(cross_q_width(k)));
       widen(&p->wide_ld, 2 * lanes(cross_kv_width(k)));
       widen(&p->attention_ld, lanes(cross_q_width(k)));
@@ -237,6 +238,7 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
   p.source_pages = blocks_of(limits.source);
   p.target_pages = blocks_of(limits.target);
   p.most_pages = larger(p.source_pages, p.target_pages);
+  if (m.merged != 0) p.most_pages = p.source_pages + p.target_pages;  // of both at once
   p.score_ld = p.most_pages * kSlots;
   for (const StackDescriptor& s : d.stacks) widen(&p.ld, lanes(larger(s.width, s.embedding_width)));
   widen(&p.ld, lanes(d.output.head_width));

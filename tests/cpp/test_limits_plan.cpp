@@ -51,6 +51,12 @@ uint64_t groups_of_widest(std::initializer_list<const Linear*> matrices) {
   }
   return quantized ? up(widest, 32) / 32 : 0;
 }
+// Whether queries see keys of both stacks at once.
+bool merges_of(const Model& m) {
+  for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i)
+    if (m.kind(m.layer(kDecoder, i)).cross == kCrossMerged) return true;
+  return false;
+}
 Wide wide_of(const Model& m, uint64_t score_row) {
   Wide w;
   const Descriptor& d = m.descriptor;
@@ -66,7 +72,8 @@ Wide wide_of(const Model& m, uint64_t score_row) {
                              k.position == kClippedRelative || k.position == kThreeWay ||
                              k.position == kDisentangled;
       if (distances) w.distance_row = most_of({w.distance_row, score_row + 16, lane(k.head_width)});
-      if (k.cross != 0) {
+      if (k.cross == kCrossMerged) w.distance_row = most_of({w.distance_row, lane(k.head_width)});
+      if (k.cross == kCrossOwn) {
         const uint64_t cross = lane(k.cross_heads * k.cross_head_width);
         w.row = most_of({w.row, cross, 2 * lane(k.cross_kv_heads * k.cross_head_width)});
         w.heads_row = std::max(w.heads_row, cross);
@@ -155,8 +162,9 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
              rows_out = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
   const PageBytes page = pages_of(m, l.cache_type);
   const uint64_t n = l.sequences, source_pages = lane(l.source) / 16,
-                 most_pages_of_all = lane(std::max(l.source, l.target)) / 16,
-                 target_pages = lane(l.target) / 16;
+                 target_pages = lane(l.target) / 16,
+                 most_pages_of_all = merges_of(m) ? source_pages + target_pages
+                                                  : lane(std::max(l.source, l.target)) / 16;
   const uint64_t score_row = 16 * most_pages_of_all;
   const Wide w = wide_of(m, score_row);
   uint64_t row = lane(d.output.head_width);
@@ -348,7 +356,8 @@ TEST_CASE("limits of a plan: every part of the arena, for limits of many kinds")
                                "tiny-olmo2-q8",         "tiny-relative-lm-f32", "tiny-additive-f32",
                                "tiny-clipped-f32",      "tiny-post-sin-f32",    "tiny-chat-f32",
                                "tiny-modernbert-f32",   "tiny-classes-q8",      "tiny-neox-f32",
-                               "tiny-three-way-lm-f32", "../arena/narrow-heads"};
+                               "tiny-three-way-lm-f32", "tiny-merged-f32",      "tiny-merged-q8",
+                               "../arena/narrow-heads"};
   for (const char* name : names) {
     CAPTURE(name);
     check_plans(Opened(name), {1, 16, 33, 300});

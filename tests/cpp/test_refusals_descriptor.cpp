@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char *kLm = "tiny-lm-f32", *kBert = "tiny-bert-f32", *kT5 = "tiny-t5-f32",
                      *kAlbert = "tiny-albert-f32", *kClasses = "tiny-classes-f32",
-                     *kChat = "tiny-chat-f32", *kD2l = "tiny-d2l-f32";
+                     *kChat = "tiny-chat-f32", *kD2l = "tiny-d2l-f32", *kMerged = "tiny-merged-f32";
 
 struct Case {
   std::string model, edits, line;  // no line: it is accepted
@@ -227,6 +227,29 @@ TEST_CASE("refusals: a short convolution") {
   });
 }
 
+TEST_CASE("refusals: merged attention") {
+  const char* const alike =
+      "kind1.cross: merged attention has the heads, scale and biases of self-attention";
+  const char* const plain =
+      "kind1.cross: merged attention is of dot products, without relative keys or input scales";
+  try_all({
+      {kMerged, "kind1.cross_heads=4 kind1.cross_kv_heads=2 kind1.cross_head_width=10", ""},
+      {kMerged, "kind1.cross=3", "kind1.cross: 3, expected 0 to 2"},
+      {kMerged, "kind1.cross_heads=2", alike},
+      {kMerged, "kind1.cross_kv_heads=4", alike},
+      {kMerged, "kind1.cross_head_width=9", alike},
+      {kMerged, "kind1.cross_biases=1", alike},
+      {kMerged, "kind1.cross_scale=0.25", alike},
+      {kMerged, "kind1.score=1", plain},
+      {kMerged, "kind1.cross_score=1", plain},
+      {kMerged, "kind1.input_scales=1", plain},
+      {kMerged, "kind2.position=1 kind2.max_distance=9",
+       "kind2.cross: merged attention is of dot products, without relative keys or input scales"},
+      {kMerged, "kind2.position=0 kind2.mixer=1 kind2.window=3 kind2.cap=0 kind2.kv_heads=4",
+       "kind2.cross: merged attention is of dot products, without relative keys or input scales"},
+  });
+}
+
 TEST_CASE("refusals: layers, and sections that the file does not have") {
   const char* const order =
       "decoder.layers: sets of weights must be numbered in order of first use";
@@ -250,9 +273,7 @@ TEST_CASE("refusals: layers, and sections that the file does not have") {
   try_all(
       {
           {kBert, "kind0.window=3", ""},
-          {kBert, "kind0.window=4",
-           "kind0.window: 4, expected an odd number: an encoder's window has as many keys on both "
-           "sides"},
+          {kBert, "kind0.window=4", ""},
           {kBert, "kind0.window=4 kind0.causal=1", ""},
           {kLm, "kind0.causal=1", "kind0.causal: a decoder's layers are so by themselves"},
           {kLm, "kind0.window=4", ""},
@@ -263,9 +284,14 @@ TEST_CASE("refusals: layers, and sections that the file does not have") {
           {kLm, "kind0.cross_score=1", ""},  // no cross-attention, no tensor of one
           {kLm, "kind0.cross=1",
            "decoder.layers: layer 0 has a cross-attention without an encoder"},
+          {kLm, "kind0.cross=2",
+           "decoder.layers: layer 0 has a cross-attention without an encoder"},
           {kT5, "kind0.cross=1",
            "encoder.layers: layer 0 has a cross-attention without an encoder"},
           {kT5, "kind1.cross=0", "decoder.layers: layer 0 has no cross-attention"},
+          {kMerged,
+           "encoder.width=36 decoder.cross_width=36 target.embedding_shared=0 output.tied=0",
+           "decoder.cross_width: 36, merged attention needs the decoder's width 37"},
       },
       whole);
 }

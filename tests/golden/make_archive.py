@@ -28,8 +28,8 @@ from phasor.tokenizers import characters, listed  # noqa: E402
 from phasor.tokenizers.models import bert_bpe, pipeline  # noqa: E402
 
 VERSION = 1
-# Decoders of the family "rotary" but for what has no type: two sections, taps, more norms.
-TYPELESS = {"tiny-chat", "tiny-lfm2", "tiny-bitnet"}
+# Of the family "rotary" but for what has no type: two sections, taps, more norms, merged keys.
+TYPELESS = {"tiny-chat", "tiny-lfm2", "tiny-bitnet", "tiny-merged"}
 TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters", "merged")
 
 

@@ -332,6 +332,34 @@ def lfm2() -> dict:
     }
 
 
+def merged() -> dict:
+    """T5Gemma 2: a decoder whose attention is over its own keys and the encoder's in one softmax;
+    beside its rotary block with a window one with ALiBi, a cap and limits, and one with a
+    cross-attention of its own."""
+    block = {
+        **kind(4, 10, 33, D.BOTH, False, kv_heads=2, norm_biases=0),
+        "norm": D.RMS_NORM,
+        "activation": D.GELU_TANH,
+        "gated": 1,
+        "qk_norm": D.RMS_NORM,
+    }
+    rotary = {"position": D.ROTARY_HALVES, "rotary_width": 10}
+    near = {**block, **rotary, "cross": D.MERGED, "window": 7}
+    biased = {"attention_biases": D.ATTENTION_BIASES, "cap": 3.0, "qkv_clip": 1.5, "qk_norm": 0}
+    far = {**block, **biased, "cross": D.MERGED, "position": D.ALIBI, "head_width": 9}
+    own = {**block, **rotary, "cross": D.OWN_CROSS}
+    final = {"final_norm": D.RMS_NORM, "final_norm_eps": 1e-6}
+    return {
+        "model": {"stack": D.ENCODER_DECODER},
+        "source": side(57, suffix=[END]),
+        "target": side(57, decoder_start=START, embedding_shared=1),
+        "encoder": stack(37, [0, 0, 0, 1], 0, **final),
+        "decoder": stack(37, [1, 0, 2, 1, 3, 2, 1, 3], 0, **final),
+        "kinds": [{**block, **rotary, "window": 8}, near, far, own],
+        "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE},
+    }
+
+
 def bitnet() -> dict:
     """BitNet: norms before the last matrix of each sub-layer; here one block has the first alone,
     and the second is a layer norm with a bias."""
@@ -685,6 +713,7 @@ MODELS: dict[
     "tiny-opt": (opt, False),
     "tiny-lfm2": (lfm2, False),
     "tiny-bitnet": (bitnet, False),
+    "tiny-merged": (merged, False),
     "tiny-chat": (chat, False),
 }
 EVERY_TYPE = (

@@ -41,7 +41,6 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (encoder(output={"cap": -1.0}), "output.cap: is negative"),
         (lm(residual_scale=1e39), "expected a finite number of float32"),
         (lm(attention_norm=0, norm_place=D.AFTER), "kind0.attention_norm: 0"),
-        (encoder(window=4), "kind0.window: 4, expected an odd number"),
         (
             encoder({"width": 24, "embedding_width": 9, "position": D.INTERLEAVED}),
             "encoder.embedding_width: 9 is odd",

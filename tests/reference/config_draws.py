@@ -186,9 +186,30 @@ def drawn(family: str, number_: int, bases: list) -> tuple[str, dict[str, Any], 
             config["use_cache"] = False
         return model, config, changed
     changed = []  # of a model of two models: of one of them, or of both
+    of_halves = {half: defaults(half) for half in ("encoder", "decoder")}
     for half in rng.choice((["encoder"], ["decoder"], ["encoder", "decoder"])):
-        changed += changed_keys(rng, config[half], defaults(half))
+        inside, whole_half = config[half], of_halves[half]
+        if "text_config" in inside:  # beside pictures: of its encoder of texts
+            inside, whole_half = inside["text_config"], whole_half["text_config"]
+        changed += changed_keys(rng, inside, whole_half)
+    if "text_config" in config["encoder"]:
+        fit_halves(config["encoder"]["text_config"], config["decoder"], half)
     return model, config, changed
+
+
+def fit_halves(encoder: dict[str, Any], decoder: dict[str, Any], half: str) -> None:
+    """Gives two halves of one width that of the half that was drawn last, with its heads, which
+    must divide it; and lists of layers their lengths."""
+    last, other = (encoder, decoder) if half == "encoder" else (decoder, encoder)
+    if last["hidden_size"] != other["hidden_size"]:
+        for name in ("hidden_size", "num_attention_heads", "num_key_value_heads"):
+            other[name] = last[name]
+    for one in (encoder, decoder):
+        width, types, layers = one["hidden_size"], one["layer_types"], one["num_hidden_layers"]
+        if not one["num_attention_heads"] or width % one["num_attention_heads"]:
+            one["num_attention_heads"] = one["num_key_value_heads"] = 1
+        if types and layers:
+            one["layer_types"] = [types[i % len(types)] for i in range(layers)]
 
 
 def fit_sections(text: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ import test_families_decoders as decoders
 import test_families_encoders as encoders
 import test_families_translators as translators
 import test_families_versions as versions
+import test_merged as merged
 import transformers  # the pinned one
 from config_draws import LENGTHS
 from family_table import Table
@@ -58,11 +59,13 @@ def bases(version: str = VERSIONS[0]) -> dict[str, list]:
             family = getattr(transformers, case.model).config_class.model_type
             out.setdefault(family, []).append([case.model, case.config])
     for case in versions.OF_NEWER if version != VERSIONS[0] else ():
-        if not hasattr(transformers, case.model):
+        if not hasattr(transformers, case.model):  # of 4.57
             family = next(
                 f.types[0] for f in (*DECODERS, *ENCODERS) if case.model.startswith(f.classes)
             )
             out.setdefault(family, []).append([case.model, case.config])
+    if version != VERSIONS[0]:
+        out["t5gemma2"] = [[merged.MODEL, config] for config in merged.CASES.values()]
     return out
 
 

@@ -8,7 +8,8 @@ save, and ids that it is run on (and "target", of an encoder-decoder, those that
 on). What the model gives for them goes to FOLDER.npy; with "sources", what it generates for each,
 greedy and with "beams", at most "new" tokens, to FOLDER.json; of each of "rules", options of
 generation, the same to FOLDER/NUMBER.json, and the model to FOLDER/NUMBER; with "greedy", so many
-tokens of a decoder behind the ids, past every end. The version is printed.
+tokens of a decoder behind the ids, past every end; with "double", all that is computed is double.
+The version is printed.
 test_families_versions.py, test_families_translators.py and test_translator_rules.py run this file.
 """
 
@@ -140,7 +141,12 @@ def main(path: Path) -> None:
         with torch.no_grad():
             target = case.get("target")  # of an encoder-decoder
             more = {"decoder_input_ids": torch.tensor([target])} if target else {}
-            given = run_text(model, torch.tensor([case["ids"]]), **more)
+            ids = torch.tensor([case["ids"]])
+            if "double" in case:  # in which float32 rounds nothing
+                with float32_is_double():
+                    given = run_text(copy.deepcopy(model).double(), ids, **more)
+            else:
+                given = run_text(model, ids, **more)
         np.save(case["folder"] + ".npy", given[0].double().numpy())
         if "greedy" in case:
             Path(case["folder"] + ".json").write_text(json.dumps(greedy(model, case)))

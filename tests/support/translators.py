@@ -60,6 +60,13 @@ _HALVES = {
     "encoder": _GEMMA,
     "decoder": {**_GEMMA, "is_decoder": True, "cross_attention_hidden_size": WIDTH},
 }
+_TEXT = {**_GEMMA, "model_type": "t5gemma2_text"}
+_END_OF_PICTURE = "model.encoder.text_model.embed_tokens.eoi_embedding"
+_MERGED = {
+    "transformers_version": "5.23.0",
+    "encoder": {"model_type": "t5gemma2_encoder", "eoi_token_index": 7, "text_config": _TEXT},
+    "decoder": {**_GEMMA, "model_type": "t5gemma2_decoder"},
+}
 _SIZES = {"d_ff": _T5, "tgt_vocab_size": _FSMT}  # by what a family alone has
 
 
@@ -70,6 +77,7 @@ def configuration(kind: str, **more: Any) -> dict[str, Any]:
         (own for name, own in _SIZES.items() if name in family.defaults),
         _HALVES if family.half_of else _BART,
     )
+    sizes = _MERGED if kind == "t5gemma2" else sizes
     ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 3}
     return {
         "model_type": kind,
@@ -110,14 +118,20 @@ def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]
 
 def _halves(family: Family) -> dict[str, tuple[int, ...]]:
     """The shapes of two stacks of one decoder's family."""
-    return {
-        f"{family.trunk}{stack}.{name.format(layer=layer)}": _shape(part)
-        for stack in STACKS
-        for part, name in family.half_of.names.items()
-        if part not in ("output", "q_norm", "k_norm")
-        and (stack == "decoder" or not part.startswith("cross_"))
-        for layer in range(LAYERS if "{layer}" in name else 1)
-    }
+    names, out = family.half_of.names, {}
+    merged = "cross_q" not in names
+    for stack in STACKS:
+        start = f"{family.trunk}{stack}." + "text_model." * (merged and stack == "encoder")
+        for part, name in names.items():
+            normed, crossing = part in ("q_norm", "k_norm"), part.startswith("cross_")
+            tied = merged and (stack, part) == ("decoder", "embedding")
+            if part == "output" or tied or (normed and not merged):
+                continue
+            for layer in range(LAYERS if "{layer}" in name else 1):
+                if stack == "decoder" or not crossing:
+                    shape = (WIDTH // HEADS,) if normed else _shape(part)
+                    out[start + name.format(layer=layer)] = shape
+    return {**out, _END_OF_PICTURE: (WIDTH,)} if merged else out
 
 
 def _alike(family: Family, kind: str, rows: int) -> dict[str, tuple[int, ...]]:

@@ -103,6 +103,8 @@ class Smoothed:
             key = R.key_of(stack, weights, role)
             if kind["parallel"] or kind["input_scales"]:
                 continue
+            if kind["cross"] == D.MERGED and role == R.QKV:  # it reads the encoder's output too
+                continue
             self._scales[key] = scales(seen, _numbers(source(slots[key])))
             norm = R.key_of(stack, weights, _NORM_OF[role])
             if norm in slots:

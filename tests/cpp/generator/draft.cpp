@@ -95,7 +95,6 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
   if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over"});
   if (k->number("qk_norm") == kNormNone || !rotary(position)) k->leave_out({"qk_norm_place"});
   if (!encoder) k->leave_out({"causal"});
-  if (encoder && k->number("window") % 2 == 0 && k->number("causal") == 0) k->leave_out({"window"});
   const bool parallel = k->number("parallel") != kSerial;
   if (parallel && k->number("cross") == 0 && c->chance(60)) k->set("norm_place", kNormBefore);
   if (parallel && (k->number("cross") != 0 || k->number("norm_place") != kNormBefore))
@@ -105,7 +104,7 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
   if (k->number("parallel") == kSharedInput) k->leave_out({"input_scales"});
 }
 
-Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, bool cross) {
+Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, uint32_t cross) {
   Group k(kScopeKind, index);
   const Heads own = choose_heads(c, sizes);
   k.set("heads", own.heads);
@@ -113,7 +112,8 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
   k.set("hidden", sizes.of("hidden"));
   k.leave_out({"kv_heads", "rotary_width", "max_distance", "cross", "cross_heads", "cross_kv_heads",
                "cross_head_width"});
-  const bool short_convolution = !encoder && c->chance(12);
+  const bool merged = cross == kCrossMerged,
+             short_convolution = !encoder && !merged && c->chance(12);
   if (short_convolution) {
     k.set("mixer", kMixerConvolution);
     k.set("window", c->of({1u, 2u, 3u, 4u, 7u, 19u}));
@@ -127,9 +127,14 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
     const Preset& preset = kPresets[c->below(sizeof kPresets / sizeof kPresets[0])];
     for (const auto& setting : preset.settings) k.set(setting.first, setting.second);
   }
-  if (!cross) k.leave_out({"cross_scale", "cross_biases", "cross_score"});
-  if (cross) k.set("cross", 1);
-  if (cross && c->chance(60)) {
+  if (cross != kCrossOwn) k.leave_out({"cross_scale", "cross_biases", "cross_score"});
+  if (cross != kCrossNone) k.set("cross", cross);
+  if (merged) {  // of dot products, without relative keys or scales of its input
+    k.leave_out({"score", "input_scales"});
+    k.set("position", c->of({uint32_t(kRotaryNone), uint32_t(kRotaryInterleaved),
+                             uint32_t(kRotaryHalves), uint32_t(kT5Bias), uint32_t(kAlibi)}));
+  }
+  if (cross == kCrossOwn && c->chance(60)) {
     const Heads other = choose_heads(c, sizes);
     k.set("cross_heads", other.heads);
     k.set("cross_kv_heads", other.kv_heads);
@@ -153,12 +158,15 @@ Numbers choose_layers(Choices* c, uint32_t first_kind, uint32_t kinds) {
   return pairs;
 }
 
-Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers& layers) {
+// given: the width that it must have, or 0.
+Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers& layers,
+                   uint32_t given) {
   Group s(which == 0 ? kScopeEncoder : kScopeDecoder);
-  const uint32_t width = sizes.width();
+  const uint32_t width = given != 0 ? given : sizes.width();
   s.set("width", width);
   s.set_ids("layers", layers);
   s.leave_out({"cross_width", "embedding_width", "max_positions", "segments"});
+  if (given % 2 != 0) s.set("position", kPositionNone);
   if (c->chance(35)) s.set("embedding_width", sizes.of("embedding_width"));
   if (c->chance(35)) s.set("segments", c->of({0u, 1u, 2u, 3u, 5u}));
   if (c->chance(90)) s.choose(c, {"embedding_norm_eps", "final_norm_eps"});
@@ -339,14 +347,19 @@ Draft draft_model(Choices* c) {
 
   std::vector<Group> kinds;
   std::vector<Group> sides, stacks;
+  const bool merges = has[0] && has[1] && c->chance(30);  // some of the decoder's kinds
   for (uint32_t i = 0; i < 2; ++i) {
-    const bool cross = i == 1 && has[0];
+    const bool crosses = i == 1 && has[0];
     const uint32_t first = static_cast<uint32_t>(kinds.size()),
                    used = has[i] ? c->of({1u, 1u, 2u}) : 0;
     const uint32_t spare = has[i] && c->chance(5) ? 1 : 0;  // a kind that no layer is of
-    for (uint32_t k = 0; k < used + spare; ++k)
-      kinds.push_back(choose_kind(c, sizes, first + k, i == 0, cross));
-    stacks.push_back(choose_stack(c, sizes, i, choose_layers(c, first, used)));
+    for (uint32_t k = 0; k < used + spare; ++k) {
+      const uint32_t own = crosses ? kCrossOwn : kCrossNone;
+      const bool merged = crosses && merges && c->chance(70);
+      kinds.push_back(choose_kind(c, sizes, first + k, i == 0, merged ? kCrossMerged : own));
+    }
+    const uint32_t given = crosses && merges ? stacks[0].number("width") : 0;
+    stacks.push_back(choose_stack(c, sizes, i, choose_layers(c, first, used), given));
     const uint32_t segments = stacks[i].number("segments");
     sides.push_back(choose_side(c, i, vocabularies[i], named[i], segments));
   }

@@ -29,7 +29,7 @@ struct Numbers {
 };
 const Numbers kNumbers[] = {
     {"rotary_width", {0}},  // follows the position
-    {"max_distance", {0}},         {"window", {0, 1, 3, 5, 7, 15, 17, 19, 33}},
+    {"max_distance", {0}},         {"window", {0, 1, 2, 3, 6, 7, 16, 17, 19, 33}},
     {"top_k", {0, 1, 2, 5, 1000}}, {"no_repeat_ngram", {0, 1, 2, 3}},
     {"min_new", {0, 1, 3}},        {"max_new", {0, 1, 4, 100}},
     {"beams", {0, 1, 3, 4, 256}},  {"source_no_repeat_ngram", {0, 1, 2, 3}},

@@ -416,7 +416,7 @@ void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
   if (before && k.attention_norm != 0) w->norm(kRoleAttentionBefore, s.width, biases);
   write_attention(w, k, s.width);
   if (after) w->norm(kRoleAttentionAfter, s.width, biases);
-  if (k.cross != 0) {
+  if (k.cross == kCrossOwn) {
     if (before) w->norm(kRoleCrossBefore, s.width, biases);
     write_cross(w, k, s.width, s.cross_width);
     if (after) w->norm(kRoleCrossAfter, s.width, biases);

@@ -1,6 +1,8 @@
 #include "trial.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 namespace generator {
 namespace {
@@ -38,7 +40,29 @@ phasor_item item_of(uint32_t sequence, const Sequences::Tokens& t, uint32_t firs
   return item;
 }
 
-// Reads all of a view. The weights of attention add up to one, or are all zero.
+// Whether a row of attention's weights adds up to something else than one, or zero; of merged
+// attention, whose weights of the source are seen first, both together.
+struct Watch {
+  const phasor::Model& model;
+  bool odd = false;
+  std::map<std::array<uint32_t, 3>, double> of_source;  // by sequence, position and head
+
+  bool merged(const phasor_view& v) const {
+    return v.stack == phasor::kStackDecoder &&
+           phasor::merges(model.kind(model.layer(phasor::kDecoder, v.layer)));
+  }
+  void take(const phasor_view& v, uint32_t row, uint32_t head, double sum) {
+    double& others = of_source[{v.sequence, v.position + row, head}];
+    const bool apart = v.what == PHASOR_SEE_CROSS_ATTENTION && merged(v);
+    if (!apart && merged(v)) sum += others;
+    if (apart)
+      others = sum;
+    else if (sum != 0 && (sum < 0.999 || sum > 1.001))
+      odd = true;
+  }
+};
+
+// Reads all of a view.
 void look(void* user, const phasor_view* v) {
   const bool attention =
       v->what == PHASOR_SEE_SELF_ATTENTION || v->what == PHASOR_SEE_CROSS_ATTENTION;
@@ -47,7 +71,7 @@ void look(void* user, const phasor_view* v) {
       const float* const row = v->data + h * v->head_stride + r * v->stride;
       double sum = 0;
       for (uint32_t i = 0; i < v->cols; ++i) sum += static_cast<double>(row[i]);
-      if (attention && sum != 0 && (sum < 0.999 || sum > 1.001)) *static_cast<bool*>(user) = true;
+      if (attention) static_cast<Watch*>(user)->take(*v, r, h, sum);
     }
 }
 
@@ -227,8 +251,8 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
   const uint32_t count = static_cast<uint32_t>(std::max(in.sources.size(), in.targets.size()));
   std::vector<Bits> bits(count);
   phasor_error error = PHASOR_ERROR_INIT;
-  bool odd = false;
-  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), look, nullptr, &odd, nullptr};
+  Watch watch{o.inside(), false, {}};
+  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), look, nullptr, &watch, nullptr};
   if (phasor::kHasViews && way.watched)
     need(phasor_session_callbacks(r.session(), &callbacks) == PHASOR_OK, "callbacks");
   if (o.encoder() && way.together) {
@@ -247,7 +271,7 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
     }
     if (!in.targets.empty() && way.together) step_together(r, in, way.step, &bits);
   }
-  need(!odd, "weights of attention do not add up to one");
+  need(!watch.odd, "weights of attention do not add up to one");
   Bits result;
   for (const Bits& one : bits) {
     result.told = result.told || one.told;

@@ -65,6 +65,10 @@ class Family:
     scaled: tuple[bool, bool] = (False, False)
     # Both stacks are read as this decoder's, from tables of their own (joined.py).
     half_of: Family | None = None
+    # Of such halves: puts the configuration and the tensors of an encoder of texts in their places,
+    # and what the pair has of its own.
+    texts_of: Callable[[Any, Any], Any] = lambda config, checkpoint: checkpoint
+    pair: Callable[[Any, Any], None] = lambda pair, config: pair.find_sharing()
     classifier: str = ""  # modules of a head with classes, in place of the output: their beginning
 
     tokenizer: str = ""  # the kind of an encoder-decoder's files (side_tokenizers.py)

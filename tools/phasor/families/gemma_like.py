@@ -65,6 +65,19 @@ GEMMA2_SIZES = settings(
     """,
     GEMMA_SIZES,
 )
+GEMMA3_SIZES = settings(
+    """
+    vocab_size               262208
+    max_position_embeddings  131072
+    rope_theta               1000000.0
+    rope_local_base_freq     10000.0
+    _sliding_window_pattern  6
+    bos_token_id             2
+    eos_token_id             1
+    pad_token_id             0
+    """,
+    GEMMA2_SIZES,
+)
 GEMMA_NAMES = llama_names(
     attention_after="post_attention_layernorm",
     ffn_norm="pre_feedforward_layernorm",

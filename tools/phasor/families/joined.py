@@ -259,6 +259,7 @@ def read_halves(path: Path, config: Config, family: Family, checkpoint: Checkpoi
     """The model of such a directory. PhasorError as read() has it."""
     config.must("is_encoder_decoder", True)
     tied = config.flag("tie_word_embeddings", default=True)
+    checkpoint = family.texts_of(config, checkpoint)
     made: list[Decoder] = []
     assert family.half_of is not None  # or else it is another reader's
     for role, place in zip((R.ENCODER, R.DECODER), STACKS):
@@ -280,7 +281,7 @@ def read_halves(path: Path, config: Config, family: Family, checkpoint: Checkpoi
     _add_ids(pair, config, Half(target.config, checkpoint, ""))
     ids = target.side
     source.side.update((name, ids[name]) for name in ("pad", "start", "end") if name in ids)
-    pair.find_sharing()
+    family.pair(pair, config)
     config.finish((*_HARMLESS, *family.harmless), family.neutral)
     return pair.model(path.resolve().name)
 

@@ -75,7 +75,8 @@ class Part(NamedTuple):
 
     name: str | None  # None: zeros (a bias that a part of a fused layer does not have)
     shape: Shape  # the whole tensor's, as it must be
-    rows: slice | np.ndarray = slice(None)  # which of its rows, in which order
+    # Which of its rows, in which order; None: a vector that is one row.
+    rows: slice | np.ndarray | None = slice(None)
     transposed: bool = False  # the checkpoint has (inputs, outputs)
     reversed: bool = False  # the checkpoint has its rows in the opposite order
     offset: float = 0.0  # added to every value

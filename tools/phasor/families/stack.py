@@ -73,6 +73,7 @@ class Stack:
         self.doubles: list[tuple[str, str]] = []
         self.alone = ""  # the output's name, where a tied matrix has no other
         self.crossing = False  # whether blocks look at the encoder's output
+        self.merged = False  # by their self-attention, if they do
         self.cross_cols = 0  # inputs of its keys and values in the checkpoint; 0: the encoder's
         # Parts whose matrices are stored as (inputs, outputs).
         self.transposed: frozenset[str] = frozenset()
@@ -90,6 +91,8 @@ class Stack:
         self.convolutions: frozenset[int] = frozenset()
         self.qkv_rows: np.ndarray | None = None  # of the fused tensor: the rows of q, of k, of v
         self.position_rows = 0  # of the learned table, before position 0
+        # An id whose row of the embedding is a vector of its own, which is not scaled: its name.
+        self.own_row: tuple[int, str] | None = None
 
     def blocks(self, count: int) -> None:
         self.count = count
@@ -149,10 +152,12 @@ class Stack:
         kind = {**self.kind, **own}
         if not self.crossing:
             return kind
+        if self.merged:
+            return {**kind, "cross": D.MERGED}
         heads = kind["heads"]
         return {
             **kind,
-            "cross": 1,
+            "cross": D.OWN_CROSS,
             "cross_heads": heads,
             "cross_kv_heads": kind.get("kv_heads", heads),
             "cross_head_width": kind["head_width"],
@@ -233,6 +238,12 @@ class Stack:
             shape = (before + slot.rows, slot.cols)
             return [self.part("positions", False, shape, rows=slice(before, None))]
         part, bias = INPUTS[slot.role]
+        if part == "embedding" and self.own_row is not None:
+            row, name = self.own_row
+            whole, factor = self.part(part, bias, shape_of(slot)), 1 / self.stack["embedding_scale"]
+            own = Part(name, (slot.cols,), None, factor=factor)
+            above, below = slice(row), slice(row + 1, None)
+            return [whole._replace(rows=above), own, whole._replace(rows=below)]
         if part == "embedding_norm" and (part in self.bare_norms or part in self.bias_free):
             return self._norm(part, bias, shape_of(slot))
         return [self.part(part, bias, shape_of(slot))]

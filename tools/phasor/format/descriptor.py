@@ -14,6 +14,8 @@ from typing import Any, Iterator, NamedTuple
 from phasor.errors import PhasorError
 from phasor.format.convolution import convolution_rules
 from phasor.format.fields import *
+from phasor.format.merged import merged_rules
+
 
 MAX_VALUE = 4 * 65536  # bytes of an array or a text
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
@@ -137,7 +139,7 @@ def _check_side(name: str, side: dict[str, Any]) -> None:
 
 
 def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
-    kinds, sets = descriptor["kinds"], 0
+    kinds, sets, width = descriptor["kinds"], 0, descriptor[name]["width"]
     crossing = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
     if len(descriptor[name]["layers"]) % 2:
         raise PhasorError(f"{name}.layers: an odd number of values")
@@ -161,16 +163,13 @@ def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
                 name == "encoder" and kind["mixer"] == CONVOLUTION,
                 f"kind{index}.mixer: short convolution is a decoder's",
             ),
-            (
-                name == "encoder"
-                and kind["window"]
-                and kind["window"] % 2 == 0
-                and not kind["causal"],
-                f"kind{index}.window: {kind['window']}, expected an odd number: an encoder's "
-                "window has as many keys on both sides",
-            ),
             (crossing and not kind["cross"], layer + "no cross-attention"),
             (kind["cross"] and not crossing, layer + "a cross-attention without an encoder"),
+            (
+                kind["cross"] == MERGED and descriptor[name].get("cross_width") != width,
+                f"{name}.cross_width: {descriptor[name].get('cross_width')}, merged attention "
+                f"needs the decoder's width {width}",
+            ),
         )
         sets += weights == sets
 
@@ -256,6 +255,7 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
             "input_scales: the sub-layers of this parallel block read one input",
         ),
         *convolution_rules(kind),
+        *merged_rules(kind, position in RELATIVE_KEYS),
         (
             not kind["attention_norm"] and not before,
             "attention_norm: 0, which goes with norm_place before only",

@@ -39,6 +39,10 @@ SERIAL = 0
 SHARED_INPUT = 1
 TWO_NORMS = 2
 
+# Cross
+OWN_CROSS = 1
+MERGED = 2
+
 # Score
 DOT = 0
 ADDITIVE = 1
@@ -199,7 +203,7 @@ FIELD_ROWS = {
         (18, U32, "activation", NEEDED, 1, 7, ""),
         (19, U32, "gated", 0, 0, 1, ""),
         (20, U32, "ffn_biases", 0, 0, 3, ""),
-        (21, U32, "cross", 0, 0, 1, ""),
+        (21, U32, "cross", 0, 0, 2, ""),
         (22, U32, "cross_heads", None, 1, 4096, "heads"),
         (23, U32, "cross_kv_heads", None, 1, 4096, "kv_heads"),
         (24, U32, "cross_head_width", None, 1, 4096, "head_width"),

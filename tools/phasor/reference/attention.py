@@ -161,8 +161,10 @@ class Attention(Weights):
         scale: float,
         cap: float,
         terms: Terms,
+        more: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Section 3.2.1. q (T, H, w), k and v (S, KV, w) -> (T, H·w)."""
+        """Section 3.2.1. q (T, H, w), k and v (S, KV, w) -> (T, H·w). more: keys and values of
+        merged attention, which the same softmax is over (T5Gemma 2, rule 1.25)."""
         group = q.shape[1] // k.shape[1]  # query heads that share a key head
         k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
         if terms.additive is not None:  # Bahdanau et al. 2015: v·tanh(q + k)
@@ -191,6 +193,12 @@ class Attention(Weights):
             scores = cap * np.tanh(scores / self.dtype.type(cap))
         if terms.seen is not None:
             scores = np.where(terms.seen, scores, -np.inf)
+        if more is not None:
+            k, other = (np.repeat(x, group, axis=1) for x in more)
+            behind = np.einsum("thw,shw->hts", q, k) * self.dtype.type(scale)
+            if cap:
+                behind = cap * np.tanh(behind / self.dtype.type(cap))
+            scores, v = np.concatenate([scores, behind], axis=2), np.concatenate([v, other])
         weights = softmax(scores)
         mixed = np.einsum("hts,shw->thw", weights, v)
         if terms.values is not None:  # Shaw et al. 2018, equation 3
@@ -237,9 +245,8 @@ class Attention(Weights):
             three_way=position == D.THREE_WAY,
         )
 
-    def self_attention(
-        self, h: Array, kind: dict[str, Any], index: int, stack: int, weights: int
-    ) -> Array:
+    def projected(self, h: Array, kind: dict[str, Any], stack: int, weights: int) -> list[Array]:
+        """q (T, H·w), k and v (T, KV·w) of the rows of h."""
         heads, kv, w = kind["heads"], kind["kv_heads"], kind["head_width"]
         fused = self.linear(h, stack, weights, R.QKV)
         if kind["separate_v"]:
@@ -247,7 +254,31 @@ class Attention(Weights):
         if kind["qkv_clip"]:
             most = self.dtype.type(kind["qkv_clip"])
             fused = np.clip(fused, -most, most)
-        q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
+        return np.split(fused, [heads * w, (heads + kv) * w], axis=1)
+
+    def merged(
+        self, memory: Array, kind: dict[str, Any], weights: int
+    ) -> list[tuple[Array, Array]]:
+        """Of each sequence, the keys and values (S, KV, w) that merged attention makes of the
+        encoder's output."""
+        k, v = self.projected(memory, kind, R.DECODER, weights)[1:]
+        if kind["qk_norm"]:
+            k = self.qk_norm(k, kind, R.DECODER, weights, R.K_NORM)
+        shape = -1, kind["kv_heads"], kind["head_width"]
+        k, v = self.cached(k.reshape(shape)), self.cached(v.reshape(shape))
+        return [(k[span], v[span]) for span in self.spans[R.ENCODER]]
+
+    def self_attention(
+        self,
+        h: Array,
+        kind: dict[str, Any],
+        index: int,
+        stack: int,
+        weights: int,
+        memory: Array | None = None,
+    ) -> Array:
+        heads, kv, w = kind["heads"], kind["kv_heads"], kind["head_width"]
+        q, k, v = self.projected(h, kind, stack, weights)
         if kind["mixer"] == D.CONVOLUTION:
             mixed = [
                 self._convolved(q[span], k[span], v[span], weights) for span in self.spans[stack]
@@ -257,9 +288,21 @@ class Attention(Weights):
             q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
             k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
         q, k, v = q.reshape(-1, heads, w), k.reshape(-1, kv, w), v.reshape(-1, kv, w)
+        spans, more = self.spans[stack], None
+        if kind["cross"] == D.MERGED:
+            more = self.merged(there(memory), kind, weights)
         mixed = [
-            self._attended(q[span], k[span], v[span], kind, index, stack, weights=weights)
-            for span in self.spans[stack]
+            self._attended(
+                q[span],
+                k[span],
+                v[span],
+                kind,
+                index,
+                stack,
+                weights=weights,
+                more=more[i] if more else None,
+            )
+            for i, span in enumerate(spans)
         ]
         return self._given(np.concatenate(mixed), kind, stack, weights)
 
@@ -289,8 +332,10 @@ class Attention(Weights):
         index: int,
         stack: int,
         weights: int,
+        more: tuple[Array, Array] | None,
     ) -> Array:
-        """One sequence's rows: q (T, H, w), k and v (T, KV, w) -> (T, H·w)."""
+        """One sequence's rows: q (T, H, w), k and v (T, KV, w) -> (T, H·w). more: of
+        attention()."""
         count = len(q)
         at = np.arange(count)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
@@ -312,11 +357,11 @@ class Attention(Weights):
             if kind["window"]:
                 seen &= distance > -kind["window"]
         elif kind["window"]:
-            seen = np.abs(distance) <= kind["window"] // 2
+            seen = (distance <= kind["window"] // 2) & (-distance <= (kind["window"] - 1) // 2)
         if self.seen:
             seen = (at < self.seen)[None, :] & (True if seen is None else seen)
         terms = self.terms(kind, index, stack, weights, count)._replace(seen=seen)
-        return self.attention(q, k, v, kind["scale"], kind["cap"], terms)
+        return self.attention(q, k, v, kind["scale"], kind["cap"], terms, more=more)
 
     def qk_norm(self, x: Array, kind: dict[str, Any], stack: int, weights: int, role: int) -> Array:
         """x (T, H·w), normalized head by head (the heads share their weights, or have each their

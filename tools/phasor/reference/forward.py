@@ -108,14 +108,14 @@ class Reference(Attention):
             return norm(x + given, after)
 
         before = norm(x, R.ATTENTION_BEFORE)
-        attended = self.self_attention(before, kind, index, stack, weights)
+        attended = self.self_attention(before, kind, index, stack, weights, memory)
         if kind["parallel"]:
             other = before if kind["parallel"] == D.SHARED_INPUT else norm(x, R.FFN_BEFORE)
             return add(
                 x, attended + self.feed_forward(other, kind, stack, weights), R.ATTENTION_AFTER
             )
         x = add(x, attended, R.ATTENTION_AFTER)
-        if kind["cross"]:
+        if kind["cross"] == D.OWN_CROSS:
             x = add(
                 x,
                 self.cross_attention(norm(x, R.CROSS_BEFORE), there(memory), kind, weights),

@@ -6,7 +6,7 @@ from phasor.families.decoder import Decoder
 from phasor.families.gemma_like import (
     ACTIVATION,
     GEMMA2_CAPS,
-    GEMMA2_SIZES,
+    GEMMA3_SIZES,
     GEMMA_NAMES,
     GEMMA_SIZES,
     gemma,
@@ -16,7 +16,6 @@ from phasor.families.gemma_like import (
 from phasor.families.hf_config import FULL, SLIDING
 from phasor.families.llama_like import llama_like, llama_names, sliding_pattern
 from phasor.format import descriptor as D
-from phasor.values import settings
 
 
 def _gemma1(d: Decoder) -> None:
@@ -74,18 +73,6 @@ GEMMA3 = llama_like(
     ("Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"),
     _gemma3,
     GEMMA_NAMES,
-    settings(
-        """
-        vocab_size               262208
-        max_position_embeddings  131072
-        rope_theta               1000000.0
-        rope_local_base_freq     10000.0
-        _sliding_window_pattern  6
-        bos_token_id             2
-        eos_token_id             1
-        pad_token_id             0
-        """,
-        GEMMA2_SIZES,
-    ),
+    GEMMA3_SIZES,
     **ACTIVATION,
 )
