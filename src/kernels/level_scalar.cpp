@@ -230,12 +230,13 @@ struct Scalar {
   template <class Q>
   static void whole_row(float* y, const int8_t* x, float sx, int32_t xsum,
                         const unsigned char* panel, size_t groups) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      int32_t isum = -Q::kOffset * xsum;
-      for (size_t k = 0; k < groups * kGroup; ++k)
-        isum += x[k] * Q::value(panel, panel + kLanes * 4, i, k);
-      y[i] = static_cast<float>(isum) * (sx * F32::weight(panel, i, 0));
-    }
+    int32_t isum[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) isum[i] = -Q::kOffset * xsum;
+    for (size_t k = 0; k < groups * kGroup; ++k)
+      for (size_t i = 0; i < kLanes; ++i)
+        isum[i] += x[k] * Q::value(panel, panel + kLanes * 4, i, k);
+    for (size_t i = 0; i < kLanes; ++i)
+      y[i] = static_cast<float>(isum[i]) * (sx * F32::weight(panel, i, 0));
   }
 
   // The chains of one row and one panel over all groups, of scales and minima.

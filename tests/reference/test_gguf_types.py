@@ -236,6 +236,24 @@ def test_codes_are_kept_as_they_are(tmp_path: Path, name: str, monkeypatch) -> N
         assert entry.bytes <= most * source + padding, (slot.name, entry.bytes / source)
 
 
+def test_i2s_is_tq2_with_its_fields_turned_around() -> None:
+    """Of blocks of 128, by the package: TQ2_0 has the same bytes, the first value in the lowest
+    bits and not in the highest."""
+    kind, rng = TYPES[gguf_types.I2_S], np.random.default_rng(9)
+    raw = rng.integers(0, 256, (16, 512 // 4), dtype=np.uint8)
+    turned = sum((raw >> 2 * i & 3) << 6 - 2 * i for i in range(4)).astype(np.uint8)
+    blocks = np.zeros((16, 2, 66), np.uint8)
+    blocks[:, :, :64] = turned.reshape(16, 2, 64)
+    blocks[:, :, 64:] = np.frombuffer(np.float16(1).tobytes(), np.uint8)
+    scale = np.float32(0.0371)
+    want = gguf.quants.dequantize(blocks.reshape(16, -1), Q.TQ2_0) * scale
+    data = np.concatenate([raw.reshape(-1), np.frombuffer(scale.tobytes() + bytes(28), np.uint8)])
+    tensor = gguf_file.Tensor(kind, (16, 512), data)
+    assert data.size == kind.bytes(16 * 512) and np.array_equal(tensor.load(), want)
+    packed = (*tensor.quantized(), 512, L.Q2R)
+    assert np.array_equal(L.dequantize(*packed, np.float32), want)
+
+
 def test_what_codes_do_not_hold_is_refused_by_name(tmp_path: Path) -> None:
     kind = TYPES[39]
     raw = np.zeros((2, kind.bytes(64)), np.uint8)

@@ -128,6 +128,27 @@ $(BM_OUT)/$1/speak.o: $(BM_DIR)/speak.c $(BM_OUT)/$1/model.h $(BM_OUT)/$1/inputs
 endef
 $(foreach i,story translate marian,$(eval $(call BM_SPEAK,$i)))
 
+# A story model of BitNet's form with random weights, as q2r and as q8: what a token takes (tests/machines/baremetal/tokens.c).
+BM_TERNARY := q2r q8
+BM_LIMITS_ternary = --context 64 --chunk 1 --tables rows --cache f16
+build/ternary-%.phasor: $(BM_DIR)/make_ternary.py
+	$(BM_PYTHON) $< $@ $*
+$(BM_OUT)/ternary-%/model.phasor: build/ternary-%.phasor
+	@mkdir -p $(@D) && cp $< $@
+$(BM_OUT)/ternary-%/model.h: $(BM_OUT)/ternary-%/model.phasor $(BM_PROGRAM)
+	$(BM_PROGRAM) inspect $< $(BM_LIMITS_ternary) --emit h > $@
+$(BM_OUT)/ternary-%/model.o: $(BM_OUT)/ternary-%/model.phasor $(BM_PROGRAM)
+	$(BM_PROGRAM) inspect $< --emit asm > $(@:.o=.S)
+	$(call short,CC)$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $(@:.o=.S) -o $@
+$(BM_OUT)/ternary-%/tokens.o: $(BM_DIR)/tokens.c $(BM_OUT)/ternary-%/model.h $(BM_OUT)/flags
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -I$(@D) -c $< -o $@
+$(BM_OUT)/ternary-%.elf: $(BM_OUT)/ternary-%/tokens.o $(BM_OUT)/ternary-%/model.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
+.PHONY: bench-ternary
+.SECONDARY: $(BM_TERNARY:%=build/ternary-%.phasor) $(foreach t,$(BM_TERNARY),$(BM_OUT)/ternary-$t/model.phasor $(BM_OUT)/ternary-$t/model.h $(BM_OUT)/ternary-$t/model.o $(BM_OUT)/ternary-$t/tokens.o)
+bench-ternary: $(BM_TERNARY:%=$(BM_OUT)/ternary-%.elf) $(COUNT_PLUGIN)
+	@python3 $(BM_DIR)/count_tokens.py --program $(BM_PROGRAM) $(BOARD) $(COUNT_PLUGIN) $(foreach t,$(BM_TERNARY),$t=$(BM_OUT)/ternary-$t.elf:$(BM_OUT)/ternary-$t/model.phasor)
+
 # A user's own project, as its page says, with the board's semihosting for the serial port.
 $(BM_OUT)/example/zh_en.phasor: $(BM_TRANSLATOR)
 	@mkdir -p $(@D) && cp $< $@
