@@ -490,6 +490,17 @@ _POST = {"blk.0.post_attention_norm": (32,), "blk.0.post_ffw_norm": (32,)}
 _OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
     "bitnet-b1.58": {"blk.0.attn_sub_norm": (32,), "blk.0.ffn_sub_norm": (32,)},
     "qwen3": {"blk.0.attn_q_norm": (16,), "blk.0.attn_k_norm": (16,)},
+    "lfm2": {  # behind a block with attention one with a convolution
+        "output_norm": None,
+        "token_embd_norm": (32,),
+        "blk.0.attn_q_norm": (16,),
+        "blk.0.attn_k_norm": (16,),
+        "blk.1.shortconv.in_proj": (96, 32),
+        "blk.1.shortconv.conv": (32, 3),
+        "blk.1.shortconv.out_proj": (32, 32),
+        **{f"blk.1.{name}_norm": (32,) for name in ("attn", "ffn")},
+        **{f"blk.1.ffn_{name}": (32, 32) for name in ("gate", "up", "down")},
+    },
     "gemma2": _POST,
     "olmo2": {
         **_POST,
@@ -511,6 +522,11 @@ _OWN_KEYS: dict[str, dict[str, tuple[int, Any]]] = {
     "llama": {"rope.freq_base": (F32, 500.0), "rope.scaling.type": (STRING, "none")},
     "qwen2": {"rope.scaling.type": (STRING, "linear"), "rope.scaling.factor": (F32, 4.0)},
     "phi3": {"rope.dimension_count": (U32, 16)},
+    "lfm2": {
+        "block_count": (U32, 2),
+        "attention.head_count_kv": (ARRAY, [I32, [1, 0]]),
+        "shortconv.l_cache": (U32, 3),
+    },
 }
 _SIZES_OF_CODES = {20: 1, 39: 1, 34: 8, 35: 8, 36: 4, 41: 4, 42: 4}  # of a block, in widths of 32
 
@@ -523,8 +539,8 @@ def _gguf_tensors(
     for name, shape in (_GGUF_SHAPES | _OWN_SHAPES.get(architecture, {})).items():
         if shape is None:
             continue
-        shape = tuple(n if n == ROWS else n * times for n in shape)
-        type_ = kind if len(shape) == 2 else 0
+        shape = tuple(n if n in (ROWS, 3) else n * times for n in shape)
+        type_ = kind if len(shape) == 2 and shape[1] != 3 else 0
         values_ = some.normal(0.0 if len(shape) == 2 else 1.0, 0.1, shape)
         if type_ == 0:
             data = values_.astype("<f4").tobytes()
@@ -663,7 +679,8 @@ def gguf_bytes(
 
 
 def _make_gguf(rng: random.Random, words: tuple[str, ...], tokenizer: bool) -> Source:
-    kind = rng.choice(("llama", "llama", "qwen2", "qwen3", "gemma2", "olmo2", "granite", "phi3"))
+    kinds = ("llama", "llama", "qwen2", "qwen3", "gemma2", "olmo2", "granite", "phi3", "lfm2")
+    kind = rng.choice(kinds)
     codes, times = rng.choice((0, 0, 0, 1, 2, 8, 30)), 1
     if not tokenizer and rng.random() < 0.3:
         kind = rng.choice(("llama", "bitnet-b1.58"))
