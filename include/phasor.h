@@ -1190,6 +1190,48 @@ phasor_status phasor_vector_run(phasor_session* session, uint32_t index,
 phasor_status phasor_vector_record(const phasor_model* model, void* file, const uint64_t* hashes,
                                    float tolerance, phasor_error* error);
 
+/* ------------------------------------------------------------------ record of the file */
+
+/* Where the weights come from, and how far the model's outputs are from those of the source's float
+ * weights, on the inputs of the test vectors. Of logits `divergence` is the mean over all rows of
+ * the Kullback-Leibler divergence from the source in nats, in which the places that are not stored
+ * count as one; of any other output it is the mean of |row - source|^2 / |source|^2 over the stored
+ * places. */
+typedef struct phasor_record {
+  uint32_t struct_size;
+  float divergence;
+  uint32_t numerics;       /* phasor_numerics of the divergence; 0: it was not measured */
+  uint32_t rows, samples;  /* of the source's outputs; 0: none are stored */
+  const uint32_t* outputs; /* (rows, 2 * samples + 1): places, ascending; then f32 values of these
+                              places, of logits natural logarithms of probabilities; then that of
+                              what all other places have together, 0 for other outputs */
+  const unsigned char* source;      /* (32) SHA-256 of the source's weight file. Of several files:
+                                       of their SHA-256, one after the other in the order of their
+                                       names. 0: the source was no file */
+  const unsigned char* calibration; /* (32) SHA-256 of the text or the moments by which values were
+                                       chosen. 0: none */
+  const char* method;               /* (method_bytes) words for people: how values were rounded */
+  uint32_t method_bytes;            /* 1 to 64 */
+} phasor_record;
+#define PHASOR_RECORD_INIT PHASOR_INIT(phasor_record)
+
+/* Reads the record.
+ *
+ *   out       receives it
+ *   Returns   PHASOR_BAD_INPUT if the file has none
+ *   Lifetime  what it points to is in the file */
+phasor_status phasor_record_get(const phasor_model* model, phasor_record* out);
+
+/* Writes into the record of a file, and updates its checksums: all of `record` but `rows`,
+ * `samples` and `outputs`, which stay as they are.
+ *
+ *   file      the writable file that `model` was opened with. Open it again afterwards
+ *   Returns   PHASOR_BAD_INPUT for another file, a divergence that is not a number from 0 on, or a
+ *             method that is not 1 to 64 printable characters; PHASOR_BAD_FILE if the file has no
+ *             record */
+phasor_status phasor_record_put(const phasor_model* model, void* file, const phasor_record* record,
+                                phasor_error* error);
+
 /* ------------------------------------------------------------------ quantize */
 
 typedef struct phasor_quantize_options {

@@ -227,6 +227,9 @@ struct Vector : phasor_vector {
 struct VectorResult : phasor_vector_result {
   VectorResult() : phasor_vector_result PHASOR_VECTOR_RESULT_INIT {}
 };
+struct Record : phasor_record {
+  Record() : phasor_record PHASOR_RECORD_INIT {}
+};
 struct QuantizeOptions : phasor_quantize_options {
   QuantizeOptions() : phasor_quantize_options PHASOR_QUANTIZE_OPTIONS_INIT {}
 };
@@ -405,6 +408,15 @@ class Model {
   Result<bool> record(void* file, const uint64_t* hashes, float tolerance) const {
     return done([&](phasor_error* error) {
       return phasor_vector_record(handle_, file, hashes, tolerance, error);
+    });
+  }
+  Result<Record> record() const {
+    return result<Record>(
+        [&](Record* out, phasor_error*) { return phasor_record_get(handle_, out); });
+  }
+  Result<bool> put_record(void* file, const phasor_record& record) const {
+    return done([&](phasor_error* error) {
+      return phasor_record_put(handle_, file, &record, error);
     });
   }
 

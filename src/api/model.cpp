@@ -149,6 +149,9 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
   if (kHasVectors && !vectors_are_sound(*m))
     return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0},
                 "test vectors: the section is not sound");
+  if (kHasVectors && !record_is_sound(*m))
+    return fail(error, PHASOR_BAD_FILE, {kSectionRecord, PHASOR_NONE, 0, 0},
+                "record: the section is not sound");
   status = check_chat(*m, error);
   if (status == PHASOR_OK) status = set_first(m, all, error);
   if (status == PHASOR_OK) *model = static_cast<phasor_model*>(m);
@@ -356,6 +359,55 @@ phasor_status phasor_vector_record(const phasor_model* model, void* file, const 
   store_vectors_header(bytes + model->file().sections[kSectionVectors].offset,
                        hashes != nullptr ? kNumerics : 0, tolerance);
   seal(bytes, kSectionVectors);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_record_get(const phasor_model* model, phasor_record* out) {
+  SourceRecord r{};
+  required(model);
+  if (!kHasVectors || !find_record(&r, *model)) return PHASOR_BAD_INPUT;
+  phasor_record made{};
+  made.divergence = r.divergence;
+  made.numerics = r.numerics;
+  made.rows = r.rows;
+  made.samples = r.samples;
+  made.outputs = reinterpret_cast<const uint32_t*>(r.outputs);
+  made.source = r.source;
+  made.calibration = r.calibration;
+  made.method = reinterpret_cast<const char*>(r.method);
+  while (made.method_bytes < kMethodBytes && r.method[made.method_bytes] != 0) ++made.method_bytes;
+  return write_result(out, made);
+}
+
+phasor_status phasor_record_put(const phasor_model* model, void* file, const phasor_record* record,
+                                phasor_error* error) {
+  unsigned char* bytes = static_cast<unsigned char*>(file);
+  unsigned char method[kMethodBytes] = {};
+  phasor_record given{};
+  SourceRecord r{};
+  required(model, file, record);
+  const phasor_status status = read_options(&given, record, "phasor_record", error);
+  if (status != PHASOR_OK) return status;
+  if (bytes != model->data.pointer)
+    return bad_input(error, "the model was opened with another file");
+  if (!find_record(&r, *model))
+    return fail(error, PHASOR_BAD_FILE, {kSectionRecord, PHASOR_NONE, 0, 0}, "no record");
+  if (!(given.divergence >= 0 && given.divergence <= 3e38f))
+    return bad_input(error, "divergence ", given.divergence, ": expected a number from 0 on");
+  bool sound = given.method_bytes >= 1 && given.method_bytes <= kMethodBytes;
+  for (uint32_t i = 0; sound && i < given.method_bytes; ++i) {
+    sound = given.method[i] >= 0x20 && given.method[i] < 0x7F;
+    method[i] = static_cast<unsigned char>(given.method[i]);
+  }
+  if (!sound)
+    return bad_input(error, "method: expected 1 to ", kMethodBytes, " printable characters");
+  r.divergence = given.divergence;
+  r.numerics = r.rows != 0 ? given.numerics : 0;
+  r.source = given.source;
+  r.calibration = given.calibration;
+  r.method = method;
+  store_record(bytes + model->file().sections[kSectionRecord].offset, r);
+  seal(bytes, kSectionRecord);
   return PHASOR_OK;
 }
 

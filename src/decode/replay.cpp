@@ -211,6 +211,29 @@ bool vectors_are_sound(const Model& m) noexcept {
   return at == file.sections[kSectionVectors].bytes;
 }
 
+bool find_record(SourceRecord* out, const Model& m) noexcept {
+  const File file = m.file();
+  return file.sections[kSectionRecord].bytes != 0 &&
+         read_record(out, file, output_width(m.descriptor));
+}
+
+bool record_is_sound(const Model& m) noexcept {
+  const File file = m.file();
+  if (file.sections[kSectionRecord].bytes == 0) return true;
+  SourceRecord record{};
+  if (!find_record(&record, m)) return false;
+  if (record.rows == 0) return true;
+  VectorsHeader header{};
+  if (!read_vectors_header(&header, file)) return false;
+  uint64_t at = header.first, rows = 0;
+  for (uint32_t i = 0; i < header.count; ++i) {
+    TestVector v{};
+    if (!next_vector(&v, &at, header, file, shape_of(m))) return false;  // never: it was walked
+    rows += v.rows;
+  }
+  return rows == record.rows;
+}
+
 phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* result,
                             phasor_error* error) noexcept {
   VectorsHeader header{};

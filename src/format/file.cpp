@@ -16,7 +16,7 @@ constexpr uint32_t kMaxArray = 4u * 65536u;
 bool known_section(uint32_t kind) {
   return kind == kSectionMeta || kind == kSectionDirectory || kind == kSectionSourceTokenizer ||
          kind == kSectionTargetTokenizer || kind == kSectionVectors || kind == kSectionChat ||
-         kind == kSectionData;
+         kind == kSectionRecord || kind == kSectionData;
 }
 
 bool all_zero(const unsigned char* p, uint64_t n) {

@@ -20,6 +20,7 @@ enum : uint32_t {
   kSectionTargetTokenizer = 4,
   kSectionVectors = 5,
   kSectionChat = 8,
+  kSectionRecord = 12,
   kSectionData = 15
 };
 

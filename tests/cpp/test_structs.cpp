@@ -19,7 +19,9 @@
 #include <sstream>
 
 #include "../../src/structs.h"
+#include "format/record.h"
 #include "support.h"
+#include "weight_file.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -180,8 +182,17 @@ phasor_limits limits_of(const phasor_model* model) {
   return limits;
 }
 
+// The golden file with a record that has no outputs.
+Block with_record(const std::string& golden) {
+  weight_files::WeightFile file(golden);
+  std::string record(16 + 2 * phasor::kDigestBytes + phasor::kMethodBytes, '\0');
+  record[16 + 2 * phasor::kDigestBytes] = 'a';
+  file.sections[phasor::kSectionRecord] = {0, record};
+  return file.write();
+}
+
 struct Fixture {
-  Block file = golden_file("tiny-chat-f32");
+  Block file = with_record("tiny-chat-f32");
   Engine probe{file, nullptr};
   phasor_limits limits = limits_of(probe.model);
   Engine e{file, nullptr, &limits};
@@ -230,6 +241,8 @@ std::vector<Case> options_cases(Fixture* f) {
   parallel.run = run_threads;
   phasor_job over = PHASOR_JOB_INIT;
   over.finish = PHASOR_FINISH_END;
+  phasor_record record = PHASOR_RECORD_INIT;
+  CHECK(phasor_record_get(f->e.model, &record) == PHASOR_OK);
   return {
       options_case<phasor_open_options>(
           "phasor_open_options", {{0, "scalar", nullptr, nullptr}},
@@ -287,6 +300,11 @@ std::vector<Case> options_cases(Fixture* f) {
                                               f->e.session, 1, text, sizeof text, &bytes,
                                               static_cast<phasor_chat_message*>(p), 1, error);
                                         }),
+      options_case<phasor_record>("phasor_record", {record},
+                                  [f](void* p, phasor_error* error) {
+                                    return phasor_record_put(f->e.model, f->file.data(),
+                                                             static_cast<phasor_record*>(p), error);
+                                  }),
       options_case<phasor_quantize_options>("phasor_quantize_options", {q8},
                                             [f](void* p, phasor_error* error) {
                                               size_t bytes = 0;
@@ -345,6 +363,10 @@ std::vector<Case> result_cases(Fixture* f) {
       result_case<phasor_vector>("phasor_vector",
                                  [m](void* p, phasor_error*) {
                                    return phasor_vector_get(m, 0, static_cast<phasor_vector*>(p));
+                                 }),
+      result_case<phasor_record>("phasor_record",
+                                 [m](void* p, phasor_error*) {
+                                   return phasor_record_get(m, static_cast<phasor_record*>(p));
                                  }),
       result_case<phasor_text>("phasor_text",
                                [m](void* p, phasor_error*) {

@@ -37,14 +37,49 @@ bool replay(const Model& model, Choices* c, std::vector<uint64_t>* hashes, phaso
   return true;
 }
 
+// What is put into a record is read again, in a file that opens and checks.
+void put_record(const Model& model, Choices* c) {
+  auto record = sized<phasor_record>();
+  if (phasor_record_get(model.get(), &record) != PHASOR_OK) return;
+  auto output = sized<phasor_output>();
+  (void)phasor_model_output(model.get(), &output);
+  demand(record.method_bytes >= 1 && record.method_bytes <= 64 && record.divergence >= 0,
+         "a record that is not sound");
+  for (uint64_t row = 0; row < record.rows; ++row)
+    for (uint32_t i = 0; i < record.samples; ++i)
+      demand(record.outputs[row * (2 * record.samples + 1) + i] < output.width,
+             "a place that is not there");
+  const float divergence = any_float(c);
+  record.divergence = divergence;
+  record.method = "put";
+  record.method_bytes = 3;
+  Answer answer;
+  const phasor_status status =
+      phasor_record_put(model.get(), model.file(), &record, &answer.error);
+  if (!answer(status, {PHASOR_BAD_INPUT})) {
+    demand(!(divergence >= 0 && divergence <= 3e38f), "a sound record is refused");
+    return;
+  }
+  const Model again(model.file(), model.bytes());
+  auto second = sized<phasor_record>();
+  demand(again.get() != nullptr && phasor_record_get(again.get(), &second) == PHASOR_OK,
+         "a file does not open after its record was put");
+  demand(second.divergence == divergence && second.rows == record.rows &&
+             std::equal(second.method, second.method + second.method_bytes, "put"),
+         "a record is not what was put");
+}
+
 }  // namespace
 
 void run_vectors(const uint8_t* data, size_t size) {
   const std::vector<Part> parts = split_parts(data, size, 3);
-  const Bytes file = edited_file(parts[0], parts[1], phasor::kSectionVectors);
+  Choices choices = parts[2].choices();
+  const bool record = parts[2].size % 4 == 1;  // the other inputs are what they were
+  const Bytes file = edited_file(parts[0], parts[1],
+                                 record ? phasor::kSectionRecord : phasor::kSectionVectors);
   const Model model(file.data(), file.size());
   if (model.get() == nullptr) return;
-  Choices choices = parts[2].choices();
+  if (record) put_record(model, &choices);
   std::vector<uint64_t> hashes;
   phasor_status worst = PHASOR_OK;
   if (!replay(model, &choices, &hashes, &worst) || hashes.empty()) return;

@@ -19,11 +19,14 @@ from typing import Callable
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/support")]
 
+import numpy as np  # noqa: E402
+
 import make_models as M  # noqa: E402
 import translators  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
-from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
+from phasor.format.file import RECORD, SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
+from phasor.format.record import EXACT, NO_DIGEST, Record  # noqa: E402
 from phasor.tokenizers import characters, listed  # noqa: E402
 from phasor.tokenizers.models import bert_bpe, pipeline  # noqa: E402
 
@@ -403,6 +406,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     whole = beams(1, renormalize=1)
     for name, make in {"beams": beams(1), "beams-never": beams(2), "beams-whole": whole}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
+    none = Record(NO_DIGEST, EXACT, NO_DIGEST, np.zeros((0, 1), np.uint32)).section()
+    out[f"v{VERSION}-record-{L.TYPES[L.F16]}"] = joined, L.F16, {RECORD: none}
     for name, section in tokenizers().items():
         make, sections = with_tokenizer(section)
         out[f"v{VERSION}-tokenizer-{name}-{L.TYPES[L.F16]}"] = make, L.F16, sections

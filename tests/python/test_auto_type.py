@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
 import make_models as M
 
+from conversions import contents
 from phasor import auto_type, convert
 from phasor.auto_type import FORMS, Form
 from phasor.errors import PhasorError
@@ -109,9 +110,9 @@ def test_the_file_is_what_the_chosen_flags_make(
         said = capsys.readouterr().err
         chosen = next(form for form in FORMS if f"q8r-auto: {auto_type._name(form)}: the" in said)
         flags = ("--type", L.TYPES[chosen.kind], *more, *["--smooth"] * chosen.smooth)
-        assert auto.read_bytes() == small(tmp_path, "same.phasor", *flags).read_bytes()
+        assert contents(auto) == contents(small(tmp_path, "same.phasor", *flags))
         again = small(tmp_path, "again.phasor", "--type", "q8r-auto", *more)
-        assert auto.read_bytes() == again.read_bytes()
+        assert contents(auto) == contents(again)
         capsys.readouterr()
     file = PhasorFile(auto)
     assert file.entries[R.TARGET << 24 | R.EMBEDDING].type == L.Q8
@@ -134,7 +135,7 @@ def test_a_text_is_read_with_the_models_tokenizer(
     flags = ("--type", "q8r-auto", "--calibration", str(words), "--phasor", str(phasor))
     made = small(tmp_path, "a.phasor", *flags)
     assert f"over 512 rows of {words}: " in capsys.readouterr().err
-    assert made.read_bytes() == small(tmp_path, "b.phasor", *flags).read_bytes()
+    assert contents(made) == contents(small(tmp_path, "b.phasor", *flags))
 
 
 def refusal(folder: Path, capsys: pytest.CaptureFixture, *more: str) -> str:

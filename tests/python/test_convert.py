@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import torch_zip
+from conversions import contents
 from phasor import convert
 from phasor import vectors as phasor_vectors
 from phasor.checkpoints.checkpoint import open_checkpoint
@@ -121,7 +122,7 @@ def test_a_handmade_checkpoint_is_torchs(golden, tmp_path):
     arrays, save = golden
     assert run(save(), tmp_path / "a.phasor") == 0
     assert run(GOLDEN / "separate.pt", tmp_path / "b.phasor") == 0
-    assert (tmp_path / "a.phasor").read_bytes() == (tmp_path / "b.phasor").read_bytes()
+    assert contents(tmp_path / "a.phasor") == contents(tmp_path / "b.phasor")
 
 
 def test_safetensors(golden, tmp_path):
@@ -133,7 +134,7 @@ def test_safetensors(golden, tmp_path):
     )
     assert run(tmp_path / "model.safetensors", tmp_path / "a.phasor") == 0
     assert run(save(), tmp_path / "b.phasor") == 0
-    assert (tmp_path / "a.phasor").read_bytes() == (tmp_path / "b.phasor").read_bytes()
+    assert contents(tmp_path / "a.phasor") == contents(tmp_path / "b.phasor")
 
 
 def test_half_precision_and_nested(golden, tmp_path):
@@ -158,7 +159,7 @@ def test_half_precision_and_nested(golden, tmp_path):
         tmp_path / "model.pt", program, {str(i): v.tobytes() for i, v in enumerate(half.values())}
     )
     assert run(tmp_path / "model.pt", tmp_path / "b.phasor") == 0
-    assert (tmp_path / "a.phasor").read_bytes() == (tmp_path / "b.phasor").read_bytes()
+    assert contents(tmp_path / "a.phasor") == contents(tmp_path / "b.phasor")
 
 
 # ---- Faults of a checkpoint
@@ -574,7 +575,7 @@ def renamed_golden(golden, tmp_path, rename, toml):
     path.with_suffix(".toml").write_text(path.with_suffix(".toml").read_text() + toml)
     assert run(path, tmp_path / "m.phasor") == 0
     assert run(GOLDEN / "separate.pt", tmp_path / "g.phasor") == 0
-    assert (tmp_path / "m.phasor").read_bytes() == (tmp_path / "g.phasor").read_bytes()
+    assert contents(tmp_path / "m.phasor") == contents(tmp_path / "g.phasor")
 
 
 def test_names_can_be_anything(golden, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import torch_zip
-from conversions import convert_to, refused
+from conversions import contents, convert_to, refused
 from phasor import convert
 from phasor.checkpoints.tensors import Checkpoint, stored
 from phasor.checkpoints.wrappers import within_model
@@ -267,7 +267,7 @@ def test_half_precision_is_read_exactly(llama, kind):
         )
     llama.arrays = rounded
     llama.run()
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     if kind is np.float16:
         llama.arrays = {name: value.astype(np.float16) for name, value in rounded.items()}
         assert llama.run() == 0
@@ -275,7 +275,7 @@ def test_half_precision_is_read_exactly(llama, kind):
         llama.write()
         write_bf16(llama.path / "model.safetensors", rounded)
         convert_to(llama.path, llama.output)
-    assert llama.output.read_bytes() == first
+    assert contents(llama.output) == first
 
 
 def write_bf16(path, arrays):
@@ -294,18 +294,18 @@ def write_bf16(path, arrays):
 
 def test_pytorch_model_bin_gives_the_same_file(llama):
     assert llama.run() == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     (llama.path / "model.safetensors").unlink()
     torch_zip.save(llama.path / "pytorch_model.bin", llama.arrays)
     convert_to(llama.path, llama.output)
-    assert llama.output.read_bytes() == first
+    assert contents(llama.output) == first
 
 
 def test_names_without_the_trunk(llama):
     assert llama.run() == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     llama.arrays = {name.removeprefix("model."): value for name, value in llama.arrays.items()}
-    assert llama.run() == 0 and llama.output.read_bytes() == first
+    assert llama.run() == 0 and contents(llama.output) == first
 
 
 def test_an_opt_without_the_first_part_of_its_names(tmp_path):
@@ -350,7 +350,7 @@ def test_an_opt_without_the_first_part_of_its_names(tmp_path):
             }
         )
         assert opt.run() == 0
-        files.append(opt.output.read_bytes())
+        files.append(contents(opt.output))
     assert files[0] == files[1] == files[2]
 
 
@@ -472,14 +472,14 @@ def test_the_language_model_of_a_model_with_pictures(llama, llava, tmp_path, cap
     """The file is that of the language model by itself; a line says that pictures are left out."""
     assert convert.main([str(llava.write()), "-o", str(llava.output)]) == 0
     assert "pictures are left out" in capsys.readouterr().err
-    given = llava.output.read_bytes()
+    given = contents(llava.output)
     llava.config = {**llava.config["text_config"], "architectures": ["LlamaForCausalLM"]}
     llava.arrays = {
         name.removeprefix("language_model."): value
         for name, value in llava.arrays.items()
         if not name.startswith("vision_tower.")
     }
-    assert llava.run() == 0 and llava.output.read_bytes() == given
+    assert llava.run() == 0 and contents(llava.output) == given
 
 
 @pytest.mark.parametrize(
@@ -931,10 +931,10 @@ def test_a_default_that_transformers_changed(kind, version, theta):
 def test_the_table_of_newer_configurations_says_the_same(llama):
     llama.config.update(rope_theta=5000.0, rope_scaling={"rope_type": "linear", "factor": 2.0})
     assert llama.run() == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     del llama.config["rope_theta"], llama.config["rope_scaling"]
     llama.config["rope_parameters"] = {"rope_theta": 5000.0, "rope_type": "linear", "factor": 2.0}
-    assert llama.run() == 0 and llama.output.read_bytes() == first
+    assert llama.run() == 0 and contents(llama.output) == first
 
 
 # Fields that published configurations have and that change nothing, with a value that would (None:
@@ -1170,12 +1170,12 @@ def test_every_family_is_known_once():
 def test_rope_context_says_the_longest_sequence(llama):
     assert llama.descriptor("--rope-context", 100)["decoder"]["max_positions"] == 100
     llama.config["rope_scaling"] = {"rope_type": "dynamic", "factor": 2.0}
-    longer = llama.descriptor("--rope-context", 40), llama.output.read_bytes()
+    longer = llama.descriptor("--rope-context", 40), contents(llama.output)
     trained = llama.descriptor()
     assert (
         longer[0]["decoder"]["max_positions"] == 40
         and trained["decoder"]["max_positions"] == POSITIONS
-        and llama.output.read_bytes() != longer[1]
+        and contents(llama.output) != longer[1]
     )
 
 
@@ -1243,12 +1243,12 @@ def adapter(tmp_path):
 
 def test_an_adapter_is_added(llama, adapter):
     assert llama.run("--lora", adapter.write()) == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     llama.arrays[QUERY + ".weight"] = (
         llama.arrays[QUERY + ".weight"].astype(np.float64)
         + ALPHA / RANK * np.einsum("or,ri->oi", adapter.b.astype(np.float64), adapter.a)
     ).astype(np.float32)
-    assert llama.run() == 0 and llama.output.read_bytes() == first
+    assert llama.run() == 0 and contents(llama.output) == first
 
 
 def test_an_adapter_in_a_directory_without_weights(llama, adapter, capsys):
@@ -1273,9 +1273,9 @@ def test_names_that_all_begin_with_model(tied, llama):
         llama.config["tie_word_embeddings"] = True
         del llama.arrays["lm_head.weight"]
     assert llama.run() == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     llama.arrays = {f"model.{name}": array for name, array in llama.arrays.items()}
-    assert llama.run() == 0 and llama.output.read_bytes() == first
+    assert llama.run() == 0 and contents(llama.output) == first
 
 
 @pytest.mark.parametrize(
@@ -1299,13 +1299,13 @@ def test_what_stands_before_the_names_of_a_class(trunk, names, kept):
 def test_an_adapter_beside_the_weights(llama, adapter, capsys):
     """The library would load it: it is not left out without a word."""
     assert llama.run("--lora", adapter.write()) == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     adapter.path = llama.path
     adapter.write()
     llama.output.unlink()
     assert llama.run() == 1 and not llama.output.exists()
     assert "is an adapter beside the model's weights: --lora" in capsys.readouterr().err
-    assert llama.run("--lora", llama.path) == 0 and llama.output.read_bytes() == first
+    assert llama.run("--lora", llama.path) == 0 and contents(llama.output) == first
 
 
 def test_modules_that_are_saved_replace_the_bases(llama, adapter):
@@ -1327,11 +1327,11 @@ def test_modules_that_are_saved_replace_the_bases(llama, adapter):
 
 def test_an_adapter_in_pytorchs_format(llama, adapter):
     assert llama.run("--lora", adapter.write()) == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     (adapter.path / "adapter_model.safetensors").unlink()
     torch_zip.save(adapter.path / "adapter_model.bin", adapter.arrays)
     convert_to(llama.path, llama.output, "--lora", adapter.path)
-    assert llama.output.read_bytes() == first
+    assert contents(llama.output) == first
 
 
 @pytest.mark.parametrize(
@@ -1407,7 +1407,7 @@ def test_dora(llama, adapter, capsys):
     )
     adapter.arrays[place] = magnitude
     assert llama.run("--lora", adapter.write()) == 0
-    first = llama.output.read_bytes()
+    first = contents(llama.output)
     base = llama.arrays[f"{QUERY}.weight"].astype(np.float64)
     scale = adapter.config["lora_alpha"] / RANK
     wanted = base + scale * (adapter.b.astype(np.float64) @ adapter.a.astype(np.float64))
@@ -1415,7 +1415,7 @@ def test_dora(llama, adapter, capsys):
         row *= np.float64(length) / np.sqrt((row * row).sum())
     llama.arrays[f"{QUERY}.weight"] = wanted.astype(np.float32)
     assert llama.run() == 0
-    one, other = (weights_of_q(data, llama) for data in (first, llama.output.read_bytes()))
+    one, other = (weights_of_q(data, llama) for data in (first, contents(llama.output)))
     np.testing.assert_allclose(one, other, rtol=3e-7)
     llama.arrays[f"{QUERY}.weight"] = base.astype(np.float32)
     llama.output.unlink()

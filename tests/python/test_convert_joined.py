@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import translators as T
-from conversions import convert_to, refused
+from conversions import contents, convert_to, refused
 from phasor.errors import Problems
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
@@ -108,13 +108,13 @@ def test_one_stack_for_both(kept, tmp_path):
     whole |= {pair[1] + name: tensor for name, tensor in own.items()}
     folder = T.write_joined(tmp_path / "m")
     save_file(whole, folder / "model.safetensors")
-    want = converted(folder).read_bytes()
+    want = contents(converted(folder))
     T.write_joined(folder, tie_encoder_decoder=True, decoder={**DECODER, _TIED: True})
     for i, name in enumerate(sorted(own)):
         if kept != "both":
             del whole[pair[i % 2 if kept == "mixed" else kept == "encoder"] + name]
     save_file(whole, folder / "model.safetensors")
-    assert converted(folder).read_bytes() == want
+    assert contents(converted(folder)) == want
     if kept == "both":
         whole["encoder.embeddings.LayerNorm.weight"] = np.zeros(T.WIDTH, "<f4")
         line = "decoder.bert.embeddings.LayerNorm.weight differs from encoder.embeddings.Layer"

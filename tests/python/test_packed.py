@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import quantizers
-from conversions import convert_to, refused
+from conversions import contents, convert_to, refused
 from phasor import convert
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -100,8 +100,8 @@ def matrices(file: PhasorFile) -> dict[int, np.ndarray]:
 @pytest.mark.parametrize("form", FORMS)
 def test_as_f32_the_formats_own_meaning(form, tmp_path):
     directory = Directory(tmp_path, form)
-    wanted = directory.file("--type", "f32", plain=True).bytes.tobytes()
-    assert directory.file("--type", "f32").bytes.tobytes() == wanted
+    wanted = contents(directory.file("--type", "f32", plain=True))
+    assert contents(directory.file("--type", "f32")) == wanted
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -186,9 +186,9 @@ def test_biases_of_zeros_that_a_quantizer_adds(tmp_path, capsys):
         for i in range(LAYERS)
         for name, shape in MATRICES.items()
     }
-    wanted = directory.file().bytes.tobytes()
+    wanted = contents(directory.file())
     directory.tensors |= zeros
-    assert directory.file().bytes.tobytes() == wanted
+    assert contents(directory.file()) == wanted
     directory.tensors["model.layers.0.mlp.up_proj.bias"] = np.ones(HIDDEN, np.float16)
     directory.out.unlink()
     assert "left over: model.layers.0.mlp.up_proj.bias" in directory.refused(capsys)
@@ -214,9 +214,9 @@ def test_weights_and_activations_in_int8_as_they_are_published(tmp_path):
 
 def test_scales_of_activations_are_passed_over(tmp_path, capsys):
     directory = Directory(tmp_path, "int-quantized")
-    wanted = directory.file().bytes.tobytes()
+    wanted = contents(directory.file())
     directory.tensors["model.layers.0.mlp.up_proj.input_scale"] = np.ones(1, np.float32)
-    assert directory.run() == 0 and directory.out.read_bytes() == wanted
+    assert directory.run() == 0 and contents(directory.out) == wanted
     assert "1 tensors that round activations" in capsys.readouterr().err
 
 
@@ -233,12 +233,12 @@ def test_float_8_with_scales(tmp_path):
         spread = np.repeat(np.repeat(scale, 24, 0)[:rows], 24, 1)[:, :cols]
         directory.plain[name] = table[codes[name]] * spread
         tensors[name], tensors[f"{name}_scale_inv"] = codes[name], scale
-    wanted = directory.file(plain=True).bytes.tobytes()
+    wanted = contents(directory.file(plain=True))
     directory.quantization = {"quant_method": "fp8", "weight_block_size": [24, 24], "fmt": "e4m3"}
     directory.write(tensors, directory.quantization)
     retype(directory.folder / "model.safetensors", "U8", "F8_E4M3")
     convert_to(directory.folder, directory.out)
-    assert directory.out.read_bytes() == wanted
+    assert contents(directory.out) == wanted
 
 
 def quantized_float(code: int) -> float:

@@ -253,6 +253,7 @@ ELSEWHERE = {  # advice: the test that follows it
     "tokenizer was none that the tokenizers package can read, or the file was converted before "
     "there was --export (convert it again)": "test_export.py",
     "; copy or convert it again": "test_shell.py",
+    "%s: %s. TRY: convert it again": "test_record.py",
     "; this model is for phasor ": "test_shell.py",
     ": the file has no language around a text, and does not say where one goes: give --source-lang "
     "to tools/convert.py": "test_convert_translators.py",

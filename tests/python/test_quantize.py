@@ -74,7 +74,7 @@ def converted(
             moments=None if moments is None else Moments(given.descriptor, moments),
         )
         file.flush()
-        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, finished(file, section, inputs, phasor)[0])
 
 
 @pytest.mark.parametrize("preset", PRESETS)

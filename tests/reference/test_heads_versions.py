@@ -19,7 +19,7 @@ import transformers
 from answers import headed, newer_answers
 from test_spans import WORDS, _wordpiece
 
-from conversions import convert_to
+from conversions import contents, convert_to
 
 TOLERANCE = 1e-5
 LINES = [["how many people"], ["Bread is made of FLOUR."], ["a"], ["people live in a town " * 3]]
@@ -127,7 +127,7 @@ def test_both_versions(name, saved, tmp_path):
     files = [tmp_path / "older.phasor", tmp_path / "newer.phasor"]
     for folder, file in zip((older, newer), files):
         convert_to(folder, file, *made.flags)
-    assert files[0].read_bytes() == files[1].read_bytes()
+    assert contents(files[0]) == contents(files[1])
     ours = headed(made.kind, str(older), made.how, made.asks, None)
     for (ids, out), (their_ids, their) in zip(ours, theirs, strict=True):
         assert ids == their_ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from phasor import convert
+from phasor.format.file import RECORD, SECTIONS, PhasorFile
 
 
 def convert_to(source: object, out: Path, *flags: object) -> Path:
@@ -29,3 +30,9 @@ def refused(source: object, out: Path, capsys, *flags: object) -> str:
     said = problems(source, out, capsys, *flags)
     assert said.count("\n") == 1, said
     return said.rstrip("\n")
+
+
+def contents(given: Path | PhasorFile) -> dict[int, bytes]:
+    """The sections of a weight file but for its record, which says what it was made from."""
+    file = given if isinstance(given, PhasorFile) else PhasorFile(given)
+    return {kind: file.section(kind) for kind in SECTIONS if kind != RECORD and file.section(kind)}

@@ -20,10 +20,11 @@ from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
-from phasor.format.file import EXPORTS, VECTORS
+from phasor.format import record
+from phasor.format.file import EXPORTS, RECORD, VECTORS
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, set_inputs, write_model
-from phasor.moments import Moments
+from phasor.moments import Moments, read_moments
 from phasor.replay import Counting, finished
 from phasor.runs import Input, Step, steps_of
 from phasor.smoothing import Smoothed
@@ -71,22 +72,23 @@ def convert(
     quiet: bool = False,
     smooth: bool | None = None,
     output_kind: int | None = None,
-    moments: np.ndarray | None = None,
+    moments: Path | None = None,
     auto: bool = False,
     calibration: Path | None = None,
     expect: Path | None = None,
     proof: str = V.FULL,
     bits: str | None = None,
+    origin: Sequence[Path] = (),
 ) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
     there before.
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
-    that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
-    the type and the smoothing are chosen (auto_type.py), by a text where one is given. expect: the
-    user's own model's outputs (expect.py). proof: which test vectors, one of V.PROOFS. bits: of
-    the inputs of quantized matrices, one of INPUTS, or AUTO_INPUTS; None: that without a type, else
-    8.
+    that of the embeddings and the output's matrix; None: as the others. moments: a file of
+    moments.py. auto: the type and the smoothing are chosen (auto_type.py), by a text where one is
+    given. expect: the user's own model's outputs (expect.py). proof: which test vectors, one of
+    V.PROOFS. bits: of the inputs of quantized matrices, one of INPUTS, or AUTO_INPUTS; None: that
+    without a type, else 8. origin: the source's files of weights.
     """
     problems = model.problems()
     if problems:
@@ -124,16 +126,21 @@ def convert(
             "(--no-smooth leaves them)"
         )
     stored, counting = as_stored(descriptor), progress(quiet)
+    values = None if moments is None else Moments(stored, read_moments(moments))
     inputs: list[Input] = []
+    outputs = np.zeros((0, 1), np.uint32)
     texts = {EXPORTS[k]: made.text for k, made in sections.items() if isinstance(made, Exportable)}
     sections = {**sections, **{kind: text for kind, text in texts.items() if text}}
     if proof != V.NONE:
         exact = V.ExactWeights(stored, weights)
         step = counting("layers of the test vectors", steps_of(stored))
         more = (proof, step, model.inside)
-        inputs, sections[VECTORS] = test_vectors(exact, expect, *more)
+        inputs, sections[VECTORS], outputs = test_vectors(exact, expect, *more)
     else:
         model.notes.append("no test vectors (--proof none): verify checks structure and checksums")
+    by = [path for path in (moments, calibration) if path is not None]
+    made = record.Record(record.digest_of(origin), record.EXACT, record.digest_of(by), outputs)
+    sections[RECORD] = made.section()
     step = counting("tensors written", len(R.slots(model.descriptor)))
     with replacing(output) as file:
         rounding = write_model(
@@ -143,7 +150,7 @@ def convert(
             model.type_of,
             sections,
             lambda _: step(),
-            moments=None if moments is None else Moments(stored, moments),
+            moments=values,
             inputs=INPUTS.get(bits, 0),
         )
         if bits == AUTO_INPUTS and int8_inputs.rounds(model):
@@ -153,26 +160,40 @@ def convert(
             model.notes.append(line)
         if inputs:
             file.flush()
-            made = finished(file, sections[VECTORS], inputs, phasor, counting)
-            replace_section(file, VECTORS, made)
+            section, measured = finished(file, sections[VECTORS], inputs, phasor, counting)
+            replace_section(file, VECTORS, section)
+            made = made._replace(**measured)
+        done = {
+            record.KEPT: model.keeps(),
+            record.SMOOTHED: smoothed is not None,
+            record.ROUNDED: any(one.largest > 0 for one in rounding),
+            record.MOMENTS: values is not None and not values.full,
+            record.SECOND: values is not None and values.full,
+            record.MEASURED: auto,
+        }
+        made = made._replace(method=record.method_of(word for word in done if done[word]))
+        replace_section(file, RECORD, made.section())
     return rounding
 
 
 def test_vectors(
     file: V.Weights, expect: Path | None, proof: str, step: Step, inside: tuple[int, ...] = ()
-) -> tuple[list[Input], bytes]:
-    """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
+) -> tuple[list[Input], bytes, np.ndarray]:
+    """(inputs, section, outputs that the record has): of the reference, or of the user's own model,
+    with which it must agree."""
+    rows: list[np.ndarray] = []
     if expect is None:
         inputs = V.choose_inputs(file.descriptor, proof=proof)
-        return inputs, V.build(file, inputs, author=V.author_of(proof), step=step)
+        section = V.build(file, inputs, author=V.author_of(proof), step=step, seen=rows.append)
+        return inputs, section, record.outputs_of(file.descriptor, rows)
     expected = expected_outputs.read(expected_outputs.opened(expect), file.descriptor, inside)
     inputs, outputs = [one.given for one in expected], [one.output for one in expected]
-    section = V.build(file, inputs, outputs, expected_outputs.AUTHOR, step)
+    section = V.build(file, inputs, outputs, expected_outputs.AUTHOR, step, rows.append)
     try:
         expected_outputs.check(file, expected, V.read(section, file.descriptor).tolerance)
     except PhasorError as error:
         raise named(expect, error) from error
-    return inputs, section
+    return inputs, section, record.outputs_of(file.descriptor, rows)
 
 
 def check_growth(model: Model) -> None:

@@ -36,12 +36,11 @@ from phasor.drafts import explain
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
 from phasor.families.model import Model
-from phasor.files import check_output, described_beside, read_text
+from phasor.files import check_output, described_beside, noting_maps, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import CHAT
 from phasor.ignored import ignoring, recorded
-from phasor.moments import read_moments
 from phasor.program import find_phasor
 from phasor.sources.find import OPTIONS, SOURCES, source_of
 from phasor.sources.interface import Asked, Source
@@ -206,9 +205,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return explain.draft(args, _inputs(args))
     check_output(args.output, *_inputs(args))
     check_report(args)
-    asked = Asked(args.source, args.tokenizer, args.output, vars(args))
     try:
-        with ignoring(args.ignore_key) as ignored:
+        asked = Asked(args.source, args.tokenizer, args.output, vars(args))
+        with ignoring(args.ignore_key) as ignored, noting_maps() as read:
             source = source_of(asked)
             model, sections = source.read(asked)
             sections |= chat_section(source, model, args.source, args.chat, args.chat_date)
@@ -218,18 +217,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         rounding = convert(
             model,
             args.output,
-            L.type_code(args.type) if args.type and args.type != AUTO else None,
+            L.type_code(args.type) if args.type not in (None, AUTO) else None,
             sections,
             phasor,
             quiet=args.quiet,
             smooth=args.smooth,
             output_kind=L.type_code(args.output_type) if args.output_type else None,
-            moments=read_moments(args.moments),
+            moments=args.moments,
             auto=args.type == AUTO,
             calibration=args.calibration,
             expect=args.expect,
             proof=args.proof,
             bits=args.inputs,
+            origin=read,
         )
     except Problems:
         raise

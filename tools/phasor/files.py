@@ -155,8 +155,24 @@ def is_below(name: str) -> bool:
     return name.isprintable() and ".." not in path.parts and not path.is_absolute()
 
 
+_mapped: list[Path] | None = None  # of noting_maps
+
+
+@contextlib.contextmanager
+def noting_maps() -> Iterator[list[Path]]:
+    """The files that are mapped in the block, which is how weights are read."""
+    global _mapped
+    before, _mapped = _mapped, []
+    try:
+        yield _mapped
+    finally:
+        _mapped = before
+
+
 def map_bytes(path: os.PathLike[str] | str) -> np.ndarray:
     """The file's bytes, mapped and not read: u8."""
+    if _mapped is not None:
+        _mapped.append(Path(path))
     with open_regular(path) as file:
         try:
             if os.fstat(file.fileno()).st_size == 0:

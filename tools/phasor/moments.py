@@ -208,11 +208,9 @@ _NPY_HEAD = re.compile(
 )
 
 
-def read_moments(path: Path | None) -> np.ndarray | None:
+def read_moments(path: Path) -> np.ndarray:
     """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only
     one that there is, and not evaluated."""
-    if path is None:
-        return None
     data = map_bytes(path)
     start = data[:10].tobytes()
     if start[:7] != b"\x93NUMPY\x01":

@@ -37,6 +37,7 @@ class Replay(NamedTuple):
 
     vectors: list[dict[str, Any]]
     numerics: int
+    divergence: float | None  # from the source's outputs, where the file has them
 
     @property
     def hashes(self) -> list[int]:
@@ -61,7 +62,7 @@ def replay(program: Path, path: Path, count: int) -> Replay:
             failed, printed = error, error.printed
     try:
         result = json.loads(printed)
-        found = Replay(result["vectors"], int(result["numerics"]))
+        found = Replay(result["vectors"], int(result["numerics"]), result.get("divergence"))
         if len(found.hashes) != count:
             raise ValueError
         differs = failed and any(vector["status"] != "ok" for vector in found.vectors)
@@ -104,16 +105,17 @@ def finished(
     inputs: Sequence[Input],
     phasor: Path | None,
     counting: Counting = lambda _, __: lambda: None,
-) -> bytes:
+) -> tuple[bytes, dict[str, Any]]:
     """The test vectors with the tolerance of the file's types, and with hashes where there is a
-    phasor program. `section` is that of the exact weights."""
+    phasor program; and what that measured for the file's record. `section` is that of the exact
+    weights."""
     file, path = PhasorFile(stream.name), Path(stream.name).absolute()
     exact = all(entry.type in (F32, F64) for entry in file.entries.values())
     step = counting("layers of the stored test vectors", steps_of(file.descriptor))
     if phasor is None:
         if exact:
-            return section
-        return with_tolerance(section, measured_tolerance(section, file, inputs, step))
+            return section, {}
+        return with_tolerance(section, measured_tolerance(section, file, inputs, step)), {}
     if exact:
         section, found = _agreed(stream, section, inputs, phasor)
     else:
@@ -126,4 +128,7 @@ def finished(
         found = replay(phasor, path, len(inputs))
         worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))
         section = with_tolerance(section, tolerance_of(usual.tolerance, *worst))
-    return with_hashes(section, file.descriptor, found.hashes, found.numerics)
+    section = with_hashes(section, file.descriptor, found.hashes, found.numerics)
+    if found.divergence is None:
+        return section, {}
+    return section, {"divergence": found.divergence, "numerics": found.numerics}

@@ -208,12 +208,13 @@ def build(
     outputs: Sequence[np.ndarray] | None = None,
     author: str = AUTHOR,
     step: Step = lambda: None,
+    seen: Callable[[np.ndarray], None] = lambda output: None,
 ) -> bytes:
     """The section of exact weights: values in float64 and, as tolerance, 8 × the larger of the
     bound and what a float32 run of the reference measured.
 
     outputs: (R, W) of each input, in place of the reference's; author: who computed them; step: as
-    run_all has it.
+    run_all has it; seen: gets the output rows of each input.
     """
     body, measured = [], 0.0
     exact, rounded = run_all(file, inputs, (np.float64, np.float32), step)
@@ -227,6 +228,7 @@ def build(
                 " outputs are equal"
             )
         output = exact[index].output if outputs is None else outputs[index]
+        seen(output)
         body.append(_vector(exact[index], given, seed, 0, output))
     return _section(body, 8 * max(rounding_bound(file), measured), author)
 

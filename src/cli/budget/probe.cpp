@@ -21,11 +21,12 @@ uint32_t longest(const vector<Sample>& samples, TokenIds Sample::* side) {
 
 }  // namespace
 
-// Calls take(row) for each output row of each input.
+// Calls take(row) for each output row of each input; without `every`, of a decoder's classes only
+// for the last one, which is the answer.
 template <class Take>
-bool Probe::run(Engine* e, Take take) const {
+bool Probe::run(Engine* e, bool every, Take take) const {
   const phasor_output output = output_of(e->model);
-  const bool classes = output.output == PHASOR_OUTPUT_CLASSES;
+  const bool classes = output.output == PHASOR_OUTPUT_CLASSES && !every;
   string why;
   for (const Sample& one : samples_) {
     (void)phasor_sequence_clear(e->session, 0);
@@ -52,9 +53,9 @@ bool Probe::run(Engine* e, Take take) const {
       const float* hidden = phasor_hidden(e->session, 0, &rows, &stride);
       for (uint32_t i = 0; i < rows; ++i) take(hidden + size_t{i} * stride);
     } else if (output.output == PHASOR_OUTPUT_POOLED) {
-      vector<float> pooled(width_);
+      vector<float> pooled(output.width);
       if (phasor_embedding(e->session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALIZE_MODEL, pooled.data(),
-                           uint32_t(width_), &e->error) != PHASOR_OK)
+                           output.width, &e->error) != PHASOR_OK)
         return e->fail();
       take(pooled.data());
     } else {
@@ -183,7 +184,7 @@ bool Probe::keep(Engine* e) {
   logits_ = output.output == PHASOR_OUTPUT_LOGITS;
   width_ = output.output == PHASOR_OUTPUT_HIDDEN ? e->source.width : output.width;
   bool finite = true;
-  const bool done = run(e, [&](const float* row) {
+  const bool done = run(e, false, [&](const float* row) {
     finite = finite && all_finite(row, width_);
     if (!finite) return;
     double length = 0;
@@ -209,7 +210,7 @@ bool Probe::measure(Engine* e, double* divergence) {
   size_t at = 0;
   double total = 0;
   bool finite = true;
-  const bool done = run(e, [&](const float* row) {
+  const bool done = run(e, false, [&](const float* row) {
     const float* exact = exact_.data() + at * width_;
     finite = finite && all_finite(row, width_);
     if (!finite) return;
@@ -230,6 +231,61 @@ bool Probe::measure(Engine* e, double* divergence) {
   });
   *divergence = finite ? total / double(lengths_.size()) : exponential(710);
   return done;
+}
+
+namespace {
+
+// p·ln(p/q) − p + q, whose sum over shares that are 1 together is the divergence; each is at least
+// 0, so what rounding takes from the shares counts only in its square.
+double term(double log_p, double q) {
+  const double p = exponential(log_p);
+  return max(0.0, p * (log_p - logarithm(max(q, 1e-300))) - p + q);
+}
+
+// Of a row and what the source's row has: logarithms of probabilities at `places` (samples), which
+// ascend, and of all other places together.
+double divergence_of(const float* row, size_t width, const uint32_t* places, const float* source,
+                     size_t samples) {
+  double largest = 0, rest = 0;
+  const double sum = log_sum(row, width, &largest) + largest;
+  for (size_t i = 0, k = 0; i < width; ++i)
+    if (k < samples && places[k] == i)
+      ++k;
+    else
+      rest += exponential(row[i] - sum);
+  double out = term(source[samples], rest);
+  for (size_t k = 0; k < samples; ++k) out += term(source[k], exponential(row[places[k]] - sum));
+  return out;
+}
+
+double error_of(const float* row, const uint32_t* places, const float* source, size_t samples) {
+  double square = 0, length = 0;
+  for (size_t k = 0; k < samples; ++k) {
+    const double off = double{row[places[k]]} - source[k];
+    square += off * off;
+    length += double{source[k]} * source[k];
+  }
+  return length > 0 ? square / length : square;
+}
+
+}  // namespace
+
+bool Probe::measure(Engine* e, const phasor_record& record, double* divergence) const {
+  const phasor_output output = output_of(e->model);
+  const bool logits = output.output == PHASOR_OUTPUT_LOGITS;
+  const size_t samples = record.samples, width = output.width;
+  vector<float> source(samples + 1);
+  size_t at = 0;
+  double total = 0;
+  const bool done = run(e, true, [&](const float* row) {
+    if (at == record.rows) return;  // never: the file's rows are those of its vectors
+    const uint32_t* places = record.outputs + at++ * (2 * samples + 1);
+    memcpy(source.data(), places + samples, (samples + 1) * sizeof(float));
+    total += logits ? divergence_of(row, width, places, source.data(), samples)
+                    : error_of(row, places, source.data(), samples);
+  });
+  *divergence = total / max(record.rows, 1u);
+  return done && at == record.rows;
 }
 
 }  // namespace cli

@@ -21,6 +21,8 @@ class Probe {
   // Of an engine that is started: the mean over all output rows of logits of the Kullback-Leibler
   // divergence from the exact ones in nats, and of any other output of |row − exact|²/|exact|².
   bool measure(Engine* e, double* divergence);
+  // The same by the source's outputs that the file's record has; the inputs are its test vectors.
+  bool measure(Engine* e, const phasor_record& record, double* divergence) const;
 
   phasor_limits limits(const Engine& e, uint32_t threads) const;
   size_t rows() const { return lengths_.size(); }
@@ -28,7 +30,7 @@ class Probe {
 
  private:
   template <class Take>
-  bool run(Engine* e, Take take) const;
+  bool run(Engine* e, bool every, Take take) const;
   bool read_lines(Engine* e, const string& text);
   bool read_windows(Engine* e, const string& text);
   bool answer(Engine* e, Sample* sample) const;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "../budget/record.h"
 #include "../engine/board.h"
 #include "../engine/engine.h"
 #include "../engine/wording.h"
@@ -115,6 +116,11 @@ string tensor_rows(const Report& r) {
   return out + row("parameters", r.parameters, "") + row("tensors", r.tensor_bytes, " bytes");
 }
 
+string record_part(const Report& r) {
+  auto record = sized<phasor_record>();
+  return record_of(r.e, &record) ? "\nrecord\n" + record_lines(r.e, record) : string();
+}
+
 string arena_rows(const Report& r) {
   const phasor_limits& limits = r.limits;
   string out = "\narena for";
@@ -136,7 +142,7 @@ void print_text(const Report& r) {
     out += string("  ") + field.name + " = " + field.value + "\n";
   });
   out +=
-      tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
+      record_part(r) + tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
       row("test vectors", phasor_vector_count(r.e.model), (string(" ") + proof_of(r.e)).c_str()) +
       arena_rows(r) + "\n";
   if (r.limits.source != 0)
@@ -218,6 +224,8 @@ void print_json(const Report& r) {
       .add("model_bytes", r.e.model_bytes)
       .add("vectors", phasor_vector_count(r.e.model))
       .add("proof", proof_of(r.e));
+  auto record = sized<phasor_record>();
+  if (record_of(r.e, &record)) add_record(&json, record);
   json.open("limits", '{')
       .add("source", r.limits.source)
       .add("target", r.limits.target)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "../budget/choose.h"
+#include "../budget/record.h"
 #include "../io/json.h"
 #include "../io/npy.h"
+#include "../io/sha256.h"
 #include "commands.h"
 #include "types.h"
 
@@ -70,6 +72,32 @@ bool record(const char* name, const Block& made, size_t bytes, const QuantizeOpt
   return e.open_bytes(name, made.data(), bytes, o.isa) &&
          (phasor_vector_record(e.model, made.data(), hashes, tolerance, &e.error) == PHASOR_OK ||
           e.fail());
+}
+
+// The record of the file that was made, from that of its source: how it was made, and how far it is
+// from the float weights now.
+bool renew_record(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
+                  bool rounded) {
+  Engine e;
+  auto record = sized<phasor_record>();
+  if (!e.open_bytes(name, made.data(), bytes, o.isa)) return false;
+  if (!record_of(e, &record)) return true;
+  string method(record.method, record.method_bytes);
+  if (rounded) add_method(&method, "rounded");
+  if (o.moments != nullptr) add_method(&method, "moments");
+  if (o.bytes.given) add_method(&method, "measured");
+  Digest by{};
+  const char* chosen_by = o.moments != nullptr ? o.moments.value : o.text.value;
+  if (chosen_by != nullptr) {
+    if (!sha256_of(chosen_by, &by)) return false;
+    record.calibration = by.data();
+  }
+  record.method = method.data();
+  record.method_bytes = count_of(method);
+  record.numerics = record.rows != 0 ? phasor_numerics() : 0;
+  return (record.rows == 0 || (e.start(limits_for_vectors(e, o)) &&
+                               measure_record(&e, record, &record.divergence))) &&
+         (phasor_record_put(e.model, made.data(), &record, &e.error) == PHASOR_OK || e.fail());
 }
 
 // The tolerance of the type, as tools/phasor/vectors.py has it: twice what its rounding does to the
@@ -203,7 +231,11 @@ int quantize(const QuantizeOptions& o) {
                       &options, &in.error) != PHASOR_OK)
     return in.fail(), 1;
   Replayed replayed;
-  if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;
+  bool rounded = false;
+  for (const phasor_rounding& of : rounding) rounded = rounded || of.tensor != nullptr;
+  if (!renew_vectors(name, made, bytes, in, o, &replayed) ||
+      !renew_record(name, made, bytes, o, rounded) || !file.unchanged())
+    return 1;
   // What is reported is on the disk; what cannot be reported does not take the file's name.
   if (!out.write(made.data(), bytes) || !out.finish()) return 1;
   progress("");

@@ -1,6 +1,7 @@
 // cli: `phasor verify`. Reads the whole file, then replays its test vectors on this machine.
 #include <inttypes.h>
 
+#include "../budget/record.h"
 #include "../engine/engine.h"
 #include "../io/json.h"
 #include "commands.h"
@@ -62,6 +63,26 @@ void add_json(Json* json, const Outcome& o) {
   json->close('}');
 }
 
+// The divergence of the record again. False after an error; *differs says where it is another one.
+bool check_record(Engine* e, const VerifyOptions& o, Json* json, string* differs) {
+  auto record = sized<phasor_record>();
+  if (!record_of(*e, &record) || record.rows == 0) return true;
+  float found = 0;
+  if (!measure_record(e, record, &found)) return false;
+  json->add("divergence", found);
+  const bool same = found == record.divergence;
+  const char* note = record.numerics == 0                   ? "not recorded"
+                     : record.numerics != phasor_numerics() ? "of other numerics"
+                     : same                                 ? "as recorded"
+                                                            : "NOT as recorded";
+  if (!o.json && !o.quiet)
+    output(format("record: divergence %.3g from the source, %s\n", double{found}, note));
+  if (record.numerics == phasor_numerics() && !same)
+    *differs = format("the divergence from the source is %.9g, the record has %.9g", double{found},
+                      double{record.divergence});
+  return true;
+}
+
 int verify(const VerifyOptions& o) {
   Engine e;
   if (!e.open(o.model, o, Load::map)) return 1;
@@ -88,12 +109,16 @@ int verify(const VerifyOptions& o) {
     else if (!o.quiet)
       print_text(i, out);
   }
-  json.close(']').add("proof", proof_of(e)).add("ok", failed == 0).close('}');
+  json.close(']');
+  if (failed == 0 && !check_record(&e, o, &json, &first)) return 1;
+  const bool ok = first.empty();
+  json.add("proof", proof_of(e)).add("ok", ok).close('}');
   if (o.json) output(json.str() + "\n");
   if (!e.file.unchanged()) return 1;
   if (failed != 0)
     return data_error("%s: %s (%u of %u test vectors differ, %s)", e.path, first.c_str(), failed,
                       count, phasor_model_isa(e.model));
+  if (!ok) return data_error("%s: %s. TRY: convert it again", e.path, first.c_str());
   const string vectors = count == 0   ? "no test vectors"
                          : count == 1 ? format("1 test vector %s", proof_of(e))
                                       : format("%u test vectors %s", count, proof_of(e));

@@ -5,6 +5,7 @@
 #include "chat.h"
 #include "draft.h"
 #include "format/crc32c.h"
+#include "format/record.h"
 #include "tensors.h"
 
 namespace generator {
@@ -35,9 +36,10 @@ void put_ids(Choices* c, Bytes* out, uint32_t count, uint32_t below) {
   for (uint32_t i = 0; i < count; ++i) put_u32(out, c->below(below));
 }
 
-// Vectors whose numbers mean nothing: 0, a range of 1 and a tolerance that holds any.
+// Vectors whose numbers mean nothing: 0, a range of 1 and a tolerance that holds any. *total: their
+// output rows.
 Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d,
-                  const std::vector<KindDescriptor>& kinds) {
+                  const std::vector<KindDescriptor>& kinds, uint32_t* total) {
   constexpr float kAnything = 1e9f;
   const uint32_t samples = c->of({16u, 1u, 3u}), width = output_width(d);
   const std::string author = "generated";
@@ -61,6 +63,7 @@ Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d,
       put_ids(c, &out, counts[which], d.sides[which].vocabulary);
     put_ids(c, &out, samples, width);
     const uint32_t rows = counts[1] != 0 ? counts[1] : output_rows(d, counts[0]);
+    *total += rows;
     for (uint32_t row = 0; row < rows; ++row) {
       put_u32(&out, 0);
       put_f32(&out, 0);
@@ -72,6 +75,22 @@ Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d,
       put_ids(c, &out, samples, d.stacks[which].width);
       out.resize(out.size() + 4 * samples * (d.stacks[which].layers.count / 2));
     }
+  }
+  return out;
+}
+
+// A record of rows whose values are 0, at the first places. Nothing is drawn: files without one are
+// those of their seeds.
+Bytes record_of(const Descriptor& d, uint32_t rows) {
+  const uint32_t samples = std::min(output_width(d), 3u);
+  Bytes out;
+  for (const uint32_t value : {rows, samples, 0u, 0u}) put_u32(&out, value);
+  out.resize(out.size() + 2 * kDigestBytes);
+  put_text(&out, "generated");
+  out.resize(16 + 2 * kDigestBytes + kMethodBytes);
+  for (uint32_t row = 0; row < rows; ++row) {
+    for (uint32_t i = 0; i < samples; ++i) put_u32(&out, i);
+    out.resize(out.size() + 4 * (samples + 1));
   }
   return out;
 }
@@ -184,9 +203,16 @@ Bytes generate_model(Choices* c) {
   for (uint32_t i = 0; i < 2; ++i)
     if (!draft.tokenizers[i].bytes.empty())
       sections.push_back({kSectionSourceTokenizer + i, draft.tokenizers[i].bytes});
-  if (c->chance(85)) sections.push_back({kSectionVectors, any_vectors(c, meta, d, kinds)});
+  uint32_t rows = 0;
+  if (c->chance(85)) sections.push_back({kSectionVectors, any_vectors(c, meta, d, kinds, &rows)});
   if (!d.has(kEncoder) && c->chance(60)) sections.push_back({kSectionChat, any_chat(c)});
-  if (c->chance(3)) sections.push_back({c->between(10, 14), any_unknown_section(c)});
+  if (rows % 2 != 0) sections.push_back({kSectionRecord, record_of(d, rows)});
+  if (c->chance(3)) {
+    uint32_t kind = c->between(10, 14);
+    if (kind == kSectionRecord) ++kind;
+    const bool before = kind < kSectionRecord && rows % 2 != 0;  // kinds ascend
+    sections.insert(sections.end() - before, {kind, any_unknown_section(c)});
+  }
   return write_file(c, draft.meta, sections, write_tensors(c, meta, d, kinds));
 }
 

@@ -161,6 +161,10 @@ class Model:
             for part in self.parts.get(slot.key, ())
         ]
 
+    def keeps(self) -> bool:
+        """Whether the source has matrices that are rounded already."""
+        return any(any(self._kept(slot)) for slot in R.slots(self.descriptor) if slot.matrix)
+
     def _as_kept(self, slot: R.Slot) -> Quantized | None:
         """The slot as its parts have it, where its type holds their values."""
         to, tensors = self.type_of(slot) if slot.matrix else L.F32, self._kept(slot)

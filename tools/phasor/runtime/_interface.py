@@ -284,6 +284,21 @@ class Random(Structure):
     ]
 
 
+class Record(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("divergence", c_float),
+        ("numerics", c_uint32),
+        ("rows", c_uint32),
+        ("samples", c_uint32),
+        ("outputs", POINTER(c_uint32)),
+        ("source", c_void_p),
+        ("calibration", c_void_p),
+        ("method", c_void_p),
+        ("method_bytes", c_uint32),
+    ]
+
+
 class Rounding(Structure):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -637,6 +652,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         POINTER(Error),
     ),
     "phasor_random_seed": (None, POINTER(Random), c_uint64),
+    "phasor_record_get": (c_int, c_void_p, POINTER(Record)),
+    "phasor_record_put": (c_int, c_void_p, c_void_p, POINTER(Record), POINTER(Error)),
     "phasor_sequence_clear": (c_int, c_void_p, c_uint32),
     "phasor_sequence_common": (c_uint32, c_void_p, c_uint32, POINTER(c_uint32), c_uint32),
     "phasor_sequence_fork": (c_int, c_void_p, c_uint32, c_uint32),
