@@ -38,6 +38,8 @@
   X("convolution", kHasConvolution)               \
   /* one softmax over a decoder's keys and the encoder's */ \
   X("merged", kHasMerged)                         \
+  /* per-layer embeddings */                      \
+  X("per-layer", kHasPerLayer)                    \
   /* hidden states, pooled vectors, classes */    \
   X("outputs", kHasOutputs)                       \
   /* draws and penalties */                       \

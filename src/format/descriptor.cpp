@@ -160,6 +160,14 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
        k.mixer != kMixerAttention || (k.input_scales & kScaleQkv) != 0))
     return bad(
         ".cross: merged attention is of dot products, without relative keys or input scales");
+  if (k.value_norm != 0 && (k.qk_norm == kNormNone || borrows(k)))
+    return bad(".value_norm: goes with a norm of q and k, and keys of the layer's own");
+  if (borrows(k) && (k.mixer == kMixerConvolution || k.separate_v != 0))
+    return bad(".keys_of: goes with attention, and without a matrix of v");
+  if (borrows(k) && (k.attention_biases & (kBiasK | kBiasV)) != 0)
+    return bad(".attention_biases: there is no matrix of k and v here");
+  if (k.cross == kCrossMerged && (borrows(k) || k.value_norm != 0))
+    return bad(".cross: merged attention has keys of its own, and no norm of v");
   if (k.attention_norm == 0 && !before)
     return bad(".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
@@ -200,6 +208,20 @@ phasor_status check_side(const File& file, const SideDescriptor& s, Half half,
   return PHASOR_OK;
 }
 
+// The layer whose keys and values layer `i` uses.
+phasor_status check_borrowed(const File& file, const StackDescriptor& s,
+                             const KindDescriptor* kinds, uint32_t i, phasor_error* error) {
+  const uint32_t kind = layer_of(file, s, i).kind, from = kinds[kind].keys_of - 1;
+  const uint32_t other_kind = layer_of(file, s, from < i ? from : i).kind;
+  const KindDescriptor &k = kinds[kind], &other = kinds[other_kind];
+  if (from < i && !borrows(other) && other.mixer == k.mixer && other.kv_heads == k.kv_heads &&
+      other.head_width == k.head_width && other.window == k.window)
+    return PHASOR_OK;
+  return fail(error, PHASOR_BAD_FILE, {kSectionMeta, i, 0, k.keys_of}, "kind", kind,
+              ".keys_of: ", k.keys_of, ", expected 1 more than a layer before ", i,
+              " with keys of its own, and as many, as wide and as far");
+}
+
 phasor_status check_layers(const File& file, const Descriptor& d, const KindDescriptor* kinds,
                            Half half, phasor_error* error) {
   const StackDescriptor& s = d.stacks[half];
@@ -226,6 +248,13 @@ phasor_status check_layers(const File& file, const Descriptor& d, const KindDesc
     if (half == kEncoder && k.mixer == kMixerConvolution)
       return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
                   ".mixer: short convolution is a decoder's");
+    if (half == kEncoder && (borrows(k) || k.layer_scale != 0))
+      return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
+                  borrows(k) ? ".keys_of" : ".layer_scale", ": is a decoder's");
+    if (borrows(k)) {
+      const phasor_status status = check_borrowed(file, s, kinds, i, error);
+      if (status != PHASOR_OK) return status;
+    }
     if ((k.cross != 0) != crossing)
       return fail(
           error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i,
@@ -265,6 +294,15 @@ phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
                        s.embedding_width - vectors > kMostBeside))
     return refuse(error, kSideNames[half],
                   ".vectors: expected the width of the source's embedding, or up to 64 less");
+  if (s.per_layer_width != 0 && half == kEncoder)
+    return bad(".per_layer_width: per-layer embeddings are a decoder's");
+  // never: the build that is tested has them
+  if (s.per_layer_width != 0 && !kHasPerLayer)
+    return fail(error, PHASOR_UNSUPPORTED, at, kStackNames[half],
+                ".per_layer_width: per-layer embeddings are not in this build (PHASOR_ONLY)");
+  if (s.per_layer_width == 0 && s.per_layer_norm != kNormNone)
+    return bad(".per_layer_norm: there are no per-layer embeddings");
+  if (!(s.per_layer_norm_eps >= 0)) return bad(".per_layer_norm_eps: is negative");
   if (s.embedding_norm_eps < 0) return bad(".embedding_norm_eps: is negative");
   if (s.final_norm_eps < 0) return bad(".final_norm_eps: is negative");
   return PHASOR_OK;

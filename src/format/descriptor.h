@@ -76,6 +76,8 @@ inline bool convolves(const KindDescriptor& k) {
   return kHasConvolution && k.mixer == kMixerConvolution;
 }
 inline bool merges(const KindDescriptor& k) { return kHasMerged && k.cross == kCrossMerged; }
+// Whether a kind's layers use the keys and values of an earlier one.
+inline bool borrows(const KindDescriptor& k) { return k.keys_of != 0; }
 constexpr uint32_t kMostTaps = 64;  // of a short convolution: its window
 
 // Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is
@@ -99,6 +101,8 @@ inline uint32_t entries(const KindDescriptor& k) { return 2 * reach(k) + 1; }
 // Parts of a fused linear layer, in outputs: the panels of a part begin at a multiple of 16.
 inline uint32_t q_width(const KindDescriptor& k) { return k.heads * k.head_width; }
 inline uint32_t kv_width(const KindDescriptor& k) { return k.kv_heads * k.head_width; }
+// What the layer's own matrix gives of k, and of v.
+inline uint32_t own_kv_width(const KindDescriptor& k) { return borrows(k) ? 0 : kv_width(k); }
 inline uint32_t cross_q_width(const KindDescriptor& k) {
   return k.cross_heads * k.cross_head_width;
 }
@@ -125,6 +129,14 @@ struct LayerOf {
   uint32_t kind, set;  // of tensors
 };
 inline uint32_t layer_count(const StackDescriptor& s) { return s.layers.count / 2; }
+
+// Per-layer embeddings: whether the stack has them, and a token's values in all layers.
+inline bool has_per_layer(const StackDescriptor& s) {
+  return kHasPerLayer && s.per_layer_width != 0;
+}
+inline uint32_t per_layer_values(const StackDescriptor& s) {
+  return s.per_layer_width * layer_count(s);
+}
 inline LayerOf layer_of(const File& file, const StackDescriptor& s, uint32_t i) {
   return {array_at(file, s.layers, 2 * i), array_at(file, s.layers, 2 * i + 1)};
 }

@@ -108,6 +108,10 @@ struct StackDescriptor {
   uint32_t projection_bias = 0;
   uint32_t projection_place = 0;
   uint32_t embedding_norm_place = 0;
+  uint32_t per_layer_width = 0;
+  float per_layer_scale = 1;
+  uint32_t per_layer_norm = 0;
+  float per_layer_norm_eps = 0;
   uint32_t present = 0;  // the file has this scope
   Array layers{};
 };
@@ -157,6 +161,9 @@ struct KindDescriptor {
   uint32_t mixer = 0;
   uint32_t convolution_bias = 0;
   uint32_t inner_norms = 0;
+  uint32_t value_norm = 0;
+  uint32_t keys_of = 0;
+  uint32_t layer_scale = 0;
 };
 inline void resolve(KindDescriptor* d) {
   if (d->kv_heads == 0) d->kv_heads = d->heads;

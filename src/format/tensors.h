@@ -46,6 +46,13 @@ struct alignas(8) Input {
   Tensor inv_freq;    // (E/2) f64, sinusoidal
 };
 
+// The per-layer embeddings of a decoder of L layers.
+struct PerLayerInput {
+  Tensor per_layer;             // (V, L·P), rows
+  Linear per_layer_projection;  // (L·P, D), without a bias
+  NormTensors per_layer_norm;   // (P)
+};
+
 // The tensors of one block, in the order of a forward pass.
 struct LayerTensors {
   NormTensors attention_before;
@@ -67,6 +74,15 @@ struct LayerTensors {
   NormTensors ffn_after;
 };
 
+// Those that the blocks of few models have.
+struct RareTensors {
+  Linear per_layer_gate, per_layer_out;  // (P, D), (D, P), without biases
+  NormTensors per_layer_after, v_norm;
+  Tensor layer_scale;  // (1)
+};
+constexpr uint32_t kFirstRare = 0xA0;  // their roles, up to a stack's last norm
+constexpr uint32_t kFirstOfFinal = 0xF0;
+
 // What comes after the last block.
 struct OutputTensors {
   Linear output;  // the vocabulary's logits, or the classifier
@@ -86,6 +102,7 @@ enum TensorStack : uint32_t {
 constexpr uint32_t kStackPerHalf = kStackDecoder - kStackEncoder;
 constexpr uint32_t kFinalSet = 0xFFFF;    // of a stack's final norm
 constexpr uint32_t kRoleOfEmbedding = 1;  // in stacks 1 and 3, and of the output's matrix in 5
+constexpr uint32_t kRoleOfPerLayer = 10;  // in stack 3
 constexpr uint32_t input_stack(Half half) { return kStackSource + kStackPerHalf * half; }
 constexpr uint32_t block_stack(Half half) { return kStackEncoder + kStackPerHalf * half; }
 constexpr Half half_of(uint32_t stack) {  // of stacks 1 to 4

@@ -60,11 +60,17 @@ class Binder {
         return m_->part<KindTables>(m_->tables_at) + r.index;
       case kStackSource:
       case kStackTarget:
+        if ((r.key & 0xFFu) >= kRoleOfPerLayer) return &m_->per_layer;
         return &m_->inputs[half];
       case kStackOutput:
         return static_cast<OutputTensors*>(m_);
       default:
         if (r.index == kFinalSet) return &m_->final_norms[half];
+        if ((r.key & 0xFFu) >= kFirstRare) {
+          Layer* const layer = m_->part<Layer>(m_->layers_at[half]) + r.index;
+          layer->rare = (half == kDecoder ? m_->layer_count[kEncoder] : 0) + r.index + 1;
+          return m_->part<RareTensors>(m_->rare_at) + layer->rare - 1;
+        }
         return m_->part<Layer>(m_->layers_at[half]) + r.index;
     }
   }
@@ -116,8 +122,8 @@ phasor_status place_layers(Model* m, const File& file, Half half, phasor_error* 
       size = &m->ring;
       if (k.window > m->window) m->window = k.window;
     }
-    l->cache_offset = *size;
-    add_layer(size, k);
+    l->cache_offset = borrows(k) ? layers[k.keys_of - 1].cache_offset : *size;
+    if (!borrows(k)) add_layer(size, k);
     if (merges(k)) m->merged = 1;
     l->cross_offset = m->cross;
     if (k.cross != 0) add_heads(&m->cross, k.cross_kv_heads, k.cross_head_width);
@@ -158,6 +164,17 @@ uint32_t marks_of(uint32_t records) {
   return records / kRecordsToAMark + (records % kRecordsToAMark != 0 ? 1 : 0);
 }
 
+// Whether the directory has a tensor that few blocks have.
+bool has_rare(const File& file) {
+  for (uint32_t i = 0; i < entry_count(file); ++i) {
+    const uint32_t key = entry_at(file, i).key, stack = key >> 24, role = key & 0xFFu;
+    if ((stack == kStackEncoder || stack == kStackDecoder) && role >= kFirstRare &&
+        role < kFirstOfFinal)
+      return true;
+  }
+  return false;
+}
+
 // Where the parts of the block lie; returns where it ends.
 uint64_t place_parts(Places* p, const File& file, const Descriptor& d) {
   constexpr uint64_t kTokenizerBytes = 192;
@@ -174,6 +191,9 @@ uint64_t place_parts(Places* p, const File& file, const Descriptor& d) {
     p->tokenizer_at[half] = end;
     end += kTokenizerBytes;
   }
+  p->rare_at = end;
+  if (has_rare(file))
+    for (const Half half : kHalves) end += layer_count(d.stacks[half]) * sizeof(RareTensors);
   p->marks_at = end;
   for (uint32_t list = 0; list < kLists; ++list)
     end += uint64_t{4} * marks_of(count_records(nullptr, static_cast<List>(list), file, d));

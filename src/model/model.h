@@ -31,6 +31,8 @@ struct CacheSize {
 // A layer: its tensors, and where its keys and values lie.
 struct alignas(8) Layer : LayerTensors {
   uint32_t kind, set;
+  uint32_t rare;  // its place in the RareTensors + 1, 0: it has none
+  uint32_t reserved;
   // decoder: what lies between the start of a page, of the cache or of the ring, and this layer's
   // keys and values
   CacheSize cache_offset;
@@ -50,6 +52,7 @@ struct alignas(8) KindTables : KindTensors {
 // Bytes from the Model to the other parts of its block.
 struct Places {
   uint64_t kinds_at, tables_at, layers_at[2], tokenizer_at[2];
+  uint64_t rare_at;   // of the encoder's layers and the decoder's, where any has one
   uint64_t marks_at;  // marks (u32) of its lists, one list after the other
 };
 
@@ -70,6 +73,7 @@ struct alignas(8) Model : OutputTensors, Places {
   CacheSize cross;  // of one page of 16 source positions, all decoder layers
   Descriptor descriptor;
   Input inputs[2];
+  PerLayerInput per_layer;
   NormTensors final_norms[2];
   // of a record, from the list's start; index < records[list]
   uint64_t place_of(List list, uint32_t index) const;
@@ -92,6 +96,10 @@ struct alignas(8) Model : OutputTensors, Places {
   const KindDescriptor& kind(const Layer& layer) const { return kind(layer.kind); }
   const KindTables& tables(uint32_t kind) const { return part<KindTables>(tables_at)[kind]; }
   const Layer& layer(Half half, uint32_t i) const { return part<Layer>(layers_at[half])[i]; }
+  const RareTensors& rare(const Layer& layer) const {
+    static constexpr RareTensors kNone{};
+    return layer.rare == 0 ? kNone : part<RareTensors>(rare_at)[layer.rare - 1];
+  }
   bool ringed(const Layer& decoder_layer) const {
     return kHasRing && kind(decoder_layer).window != 0;
   }

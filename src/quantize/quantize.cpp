@@ -12,8 +12,9 @@ constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAli
 // Embeddings and the output's matrix have one role in their stacks.
 bool is_end(const Entry& e) {
   const uint32_t stack = e.key >> 24;
-  return (e.key & 0xFFu) == kRoleOfEmbedding &&
-         (stack == kStackSource || stack == kStackTarget || stack == kStackOutput);
+  return e.key == (kStackTarget << 24 | kRoleOfPerLayer) ||
+         ((e.key & 0xFFu) == kRoleOfEmbedding &&
+          (stack == kStackSource || stack == kStackTarget || stack == kStackOutput));
 }
 
 // Tables of positions and segments have rows too, and stay f32.

@@ -62,6 +62,8 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
     const KindDescriptor& k = m.kind(l);
     const uint64_t keys = uint64_t(position) + 1;
     step.add(l);
+    step.add(m.rare(l).per_layer_gate);
+    step.add(m.rare(l).per_layer_out);
     step_attention += attention_macs(k, keys);
     cache += uint64_t(convolves(k) ? 1 : 2) * kv_width(k) * seen_of(k, keys) * 4;
     if (k.cross == 0) continue;
@@ -72,6 +74,7 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
   }
   encoder.add(m.inputs[kEncoder].projection);
   step.add(m.inputs[kDecoder].projection);
+  step.add(m.per_layer.per_layer_projection);
   if (m.descriptor.has(kDecoder)) {  // an encoder's output is for the rows that are asked for
     step.add(m.head);
     step.add(m.output);

@@ -30,6 +30,30 @@ void embed_ids(const Chunk& c, Items items, const Rows<float>& out) {
   linear(c, out, {rows, width}, in.projection);
 }
 
+// Of each layer norm(its part of projection(x)) + its part of the token's row (rule 1.26). What is
+// no token of the vocabulary has the row of padding.
+void per_layer_inputs(const Chunk& c) {
+  const StackDescriptor& d = c.descriptor();
+  const PerLayerInput& in = c.model.per_layer;
+  const uint32_t width = d.per_layer_width, values = per_layer_values(d);
+  const uint32_t pad = c.model.descriptor.sides[c.stack].pad;
+  const Rows<float> out = c.per_layer();
+  test_finite(c, c.x, c.width());  // before it is rounded to int8, which would hide a NaN
+  linear(c, out, {c.x, c.width()}, in.per_layer_projection);
+  for (uint32_t at = 0; at < values && in.per_layer_norm.weight; at += width)
+    norm_rows(c, out.right(at), out.right(at), width, in.per_layer_norm, d.per_layer_norm,
+              d.per_layer_norm_eps);
+  c.each_row(uint64_t(values) * 4, [&](uint32_t r) {
+    const uint32_t id = c.rows[r].id != PHASOR_NONE ? c.rows[r].id : pad != PHASOR_NONE ? pad : 0;
+    float* const row = c.wide().row(r, values);  // not in use yet
+    gather_row(row, c.model.at(in.per_layer.offset), in.per_layer.type, in.per_layer.layout,
+               in.per_layer.rows, values, id);
+    c.kernels.scale(row, row, values, d.per_layer_scale);
+    c.kernels.add(out.row(r, values), row, values);
+  });
+  test_finite(c, out, values);  // likewise
+}
+
 // The position's learned or sinusoidal row (width); NULL when the stack has none.
 const float* position_row(const Chunk& c, uint32_t width, uint32_t position) {
   const Input& in = c.model.inputs[c.stack];
@@ -67,6 +91,7 @@ void embed(const Chunk& c, Items items) noexcept {
   else if (last)
     test_finite(c, out, width);  // before it is rounded to int8, which would hide a NaN
   if (last) linear(c, c.x, {out, width}, in.projection);
+  if (has_per_layer(d)) per_layer_inputs(c);
   show(c, PHASOR_SEE_EMBEDDING, 0);
 }
 

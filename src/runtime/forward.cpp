@@ -20,16 +20,8 @@ namespace {
 void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, const LinearInput& in) {
   const Rows<float> inner = c.wide();
   linear(c, inner, in, l.ffn_in);
-  const auto activate = c.kernels.activation[k.activation];
-  const float* numbers = kHasXielu && l.xielu ? c.model.floats(l.xielu) : nullptr;
-  c.each_row(uint64_t(k.hidden) * 4, [&](uint32_t r) {
-    float* h = inner.row(r, k.hidden);
-    if (numbers != nullptr)
-      c.kernels.xielu(h, k.hidden, numbers);
-    else
-      activate(h, k.hidden);
-    if (k.gated != 0) c.kernels.mul(h, inner.right(lanes(k.hidden)).row(r, k.hidden), k.hidden);
-  });
+  const bool gated = k.gated != 0;
+  activate(c, l, k, inner, k.hidden, gated, gated ? inner.right(lanes(k.hidden)) : inner);
   norm_inside(c, inner, k.hidden, l.ffn_inner, k);
   linear(c, c.normed(), {inner, k.hidden}, l.ffn_out);
   residual(c, k, l.ffn_after);
@@ -37,6 +29,17 @@ void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, const
 // The same of its own input.
 void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k) {
   feed_forward(c, l, k, sublayer_input(c, k, l.ffn_before, l.ffn_scale));
+}
+
+// Per-layer embeddings (Gemma 4): x += out(activation(gate(x)) ∘ the layer's embedding).
+void per_layer(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer) {
+  const RareTensors& rare = c.model.rare(l);
+  const uint32_t width = c.descriptor().per_layer_width;
+  test_finite(c, c.x, c.width());  // no norm sees x itself
+  linear(c, c.wide(), {c.x, c.width()}, rare.per_layer_gate);
+  activate(c, l, k, c.wide(), width, true, c.per_layer().right(uint64_t(layer) * width));
+  linear(c, c.normed(), {c.wide(), width}, rare.per_layer_out);
+  residual(c, k, rare.per_layer_after);
 }
 
 // x += out(`attention`).
@@ -93,12 +96,12 @@ void cross_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, co
 
 // ---- blocks
 
-// Queries and keys before they meet: their norms, and the rotation by their positions.
-void place_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const NormTensors& n,
-                 const Layer& l, const KindDescriptor& k) {
-  if (k.qk_norm_place == kNormFirst) norm_heads(c, x, heads, n, k);
-  rotate(c, x, heads, l.kind);
-  if (k.qk_norm_place != kNormFirst) norm_heads(c, x, heads, n, k);
+// Keys, and the values behind them, to where attention finds them.
+void keep_keys(const Chunk& c, const Layer& l, const KindDescriptor& k, const Heads& heads,
+               const Rows<float>& keys) {
+  place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
+  norm_heads(c, keys.right(lanes(kv_width(k))), k.kv_heads, c.model.rare(l).v_norm, k);
+  store_keys(c, heads, keys);
 }
 
 // What the layer's matrix of q, k and v gives from panel `first` on; the values may have a matrix
@@ -117,8 +120,7 @@ void encoder_keys_values(const Chunk& c, const Layer& l, const KindDescriptor& k
   const Rows<float> keys = c.wide();
   project(c, keys, in, l, q_panels);
   clip(c, keys, 2 * lanes(kv_width(k)), k.qkv_clip);
-  place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
-  store_keys(c, heads, keys);
+  keep_keys(c, l, k, heads, keys);
 }
 
 // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
@@ -139,15 +141,16 @@ void decoder_block(const Chunk& c, uint32_t layer) {
   const Rows<float> q = c.wide(), keys = q.right(lanes(q_width(k)));
   LinearInput in = sublayer_input(c, k, l.attention_before, l.qkv_scale);
   project(c, q, &in, l, 0);
-  clip(c, q, lanes(q_width(k)) + 2 * lanes(kv_width(k)), k.qkv_clip);
+  clip(c, q, lanes(q_width(k)) + 2 * lanes(own_kv_width(k)), k.qkv_clip);
   if (!convolves(k)) {
     place_heads(c, q, k.heads, l.q_norm, l, k);
-    place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
-    store_keys(c, heads, keys);
+    if (!borrows(k)) keep_keys(c, l, k, heads, keys);
   }
   self_attention(c, l, k, heads, in);
   if (k.cross == kCrossOwn) cross_attention(c, l, k, cross_heads(c.session, layer));
   if (k.parallel == kSerial) feed_forward(c, l, k);
+  if (has_per_layer(c.descriptor())) per_layer(c, l, k, layer);
+  if (k.layer_scale != 0) scale_rows(c, *c.model.floats(c.model.rare(l).layer_scale));
 }
 
 // Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block;

@@ -39,6 +39,10 @@ struct Pass {
   Rows<float> attention() const {
     return session.rows<float>(kPartAttention, plan.chunk, plan.attention_ld);
   }
+  // The per-layer embeddings of each row, layer by layer.
+  Rows<float> per_layer() const {
+    return session.rows<float>(kPartPerLayer, plan.chunk, plan.per_layer_ld);
+  }
   // Attention weights, `chunk` rows for each head, where they are wanted.
   bool wants_weights() const {
     return kHasViews && (plan.outputs & (PHASOR_WANT_ATTENTION | PHASOR_WANT_COVERAGE)) != 0;

@@ -119,8 +119,9 @@ void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
 void widen_layers(Plan* p, const Model& m, Half stack) {
   for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
     const Layer& l = m.layer(stack, i);
+    const RareTensors& rare = m.rare(l);
     const KindDescriptor& k = m.kind(l);
-    widen(&p->wide_ld, lanes(q_width(k)) + 2 * lanes(kv_width(k)));
+    widen(&p->wide_ld, lanes(q_width(k)) + 2 * lanes(own_kv_width(k)));
     widen(&p->wide_ld, lanes(k.hidden) * (1 + k.gated));
     widen(&p->attention_ld, lanes(q_width(k)));
     widen(&p->most_heads, k.heads);
@@ -135,8 +136,9 @@ void widen_layers(Plan* p, const Model& m, Half stack) {
       widen(&p->attention_ld, lanes(cross_q_width(k)));
       widen(&p->most_heads, k.cross_heads);
     }
-    const Linear* const matrices[] = {&l.qkv,      &l.v,         &l.attention_out, &l.cross_q,
-                                      &l.cross_kv, &l.cross_out, &l.ffn_in,        &l.ffn_out};
+    const Linear* const matrices[] = {
+        &l.qkv,       &l.v,      &l.attention_out, &l.cross_q,           &l.cross_kv,
+        &l.cross_out, &l.ffn_in, &l.ffn_out,       &rare.per_layer_gate, &rare.per_layer_out};
     widen_groups(p, matrices);
   }
 }
@@ -146,8 +148,13 @@ void widen_ends(Plan* p, const Model& m) {
   const Descriptor& d = m.descriptor;
   for (const StackDescriptor& s : d.stacks)
     if (sinusoidal(s)) widen(&p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
+  const StackDescriptor& decoder = d.stacks[kDecoder];
+  if (has_per_layer(decoder)) {
+    p->per_layer_ld = lanes(per_layer_values(decoder));
+    widen(&p->wide_ld, p->per_layer_ld);  // a row of their table
+  }
   const Linear* const ends[] = {&m.inputs[kEncoder].projection, &m.inputs[kDecoder].projection,
-                                &m.head, &m.output};
+                                &m.per_layer.per_layer_projection, &m.head, &m.output};
   for (const Linear* l : ends) widen_groups(p, {l});
 }
 
@@ -197,6 +204,7 @@ const char* part_name(uint32_t part) noexcept {
                                                 "normed rows",
                                                 "wide rows",
                                                 "attention rows",
+                                                "per-layer embeddings",
                                                 "quantized rows",
                                                 "scores",
                                                 "page pointers",
@@ -318,6 +326,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartNormed] = times(rows, p.ld, kFloat);
   bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
   bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
+  bytes[kPartPerLayer] = times(rows, p.per_layer_ld, kFloat);
   for (uint32_t i = 0; i < kRoundings; ++i) {
     const uint64_t groups = p.widest[i], planes = planes_of(i),
                    each = sizeof(float) + planes * sizeof(int32_t),

@@ -40,6 +40,7 @@ enum Part : uint32_t {
   kPartNormed,            // (chunk, ld)
   kPartWide,              // (chunk, wide_ld) q,k,v; feed-forward
   kPartAttention,         // (chunk, attention_ld) heads, side by side
+  kPartPerLayer,          // (chunk, per_layer_ld) per-layer embeddings, layer by layer
   kPartQuantized,         // (chunk) rows of int8, their scales and sums
   kPartScores,            // (threads) kTile rows of score_ld, then kTile rows of scratch_ld
   kPartPointers,          // (threads, 2, most pages) of keys and of values
@@ -95,7 +96,8 @@ struct alignas(8) Plan {
   // when no decoder layer has a window
   uint32_t ring_pages;
   uint32_t ld;  // floats of a row of residuals: the wider stack's width in whole lanes
-  uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
+  uint32_t wide_ld, attention_ld, per_layer_ld, score_ld, scratch_ld, logit_ld, most_pages,
+      most_heads;
   // by kind of rounding: groups of 32 of the widest input, 0 when no matrix asks for it
   uint32_t widest[kRoundings];
 };

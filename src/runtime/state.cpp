@@ -60,7 +60,7 @@ void clear_slots(const Session& s, unsigned char* page, bool ring, uint32_t firs
   for (uint32_t l = 0; l < m.layer_count[kDecoder] && first < end; ++l) {
     const Layer& layer = m.layer(kDecoder, l);
     const KindDescriptor& k = m.kind(layer);
-    if (m.ringed(layer) != ring) continue;
+    if (m.ringed(layer) != ring || borrows(k)) continue;
     unsigned char* const rows = page + format.bytes(layer.cache_offset);
     const uint32_t width = kv_width(k);
     if (convolves(k)) {

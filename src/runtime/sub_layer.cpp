@@ -44,6 +44,20 @@ void norm_inside(const Chunk& c, const Rows<float>& x, uint32_t width, const Nor
   if (n.weight) norm_rows(c, x, x, width, n, k.norm, k.norm_eps);
 }
 
+void activate(const Chunk& c, const Layer& l, const KindDescriptor& k, const Rows<float>& inner,
+              uint32_t width, bool gated, const Rows<float>& other) noexcept {
+  const auto activation = c.kernels.activation[k.activation];
+  const float* numbers = kHasXielu && l.xielu ? c.model.floats(l.xielu) : nullptr;
+  c.each_row(uint64_t(width) * 4, [&](uint32_t r) {
+    float* h = inner.row(r, width);
+    if (numbers != nullptr)
+      c.kernels.xielu(h, width, numbers);
+    else
+      activation(h, width);
+    if (gated) c.kernels.mul(h, other.row(r, width), width);
+  });
+}
+
 LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before,
                            const Tensor& scale) noexcept {
   const uint32_t width = c.width();
@@ -73,12 +87,26 @@ void residual(const Chunk& c, const KindDescriptor& k, const NormTensors& after)
   if (after.weight && !of_sublayer) norm(c, c.x, c.x, after, k.norm, k.norm_eps);
 }
 
+void scale_rows(const Chunk& c, float factor) noexcept {
+  const uint32_t width = c.width();
+  c.each_row(width, [&](uint32_t r) {
+    c.kernels.scale(c.x.row(r, width), c.x.row(r, width), width, factor);
+  });
+}
+
 void rotate(const Chunk& c, const Rows<float>& x, uint32_t heads, uint32_t kind) noexcept {
   const KindDescriptor& k = c.model.kind(kind);
   if (k.rotary_width == 0) return;
   c.each_row(uint64_t(heads) * k.rotary_width * 4, [&](uint32_t r) {
     rotate_row(c.session, x.row(r, heads * k.head_width), heads, kind, c.rows[r].position, r);
   });
+}
+
+void place_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const NormTensors& n,
+                 const Layer& l, const KindDescriptor& k) noexcept {
+  if (k.qk_norm_place == kNormFirst) norm_heads(c, x, heads, n, k);
+  rotate(c, x, heads, l.kind);
+  if (k.qk_norm_place != kNormFirst) norm_heads(c, x, heads, n, k);
 }
 
 void clip(const Chunk& c, const Rows<float>& x, uint32_t width, float limit) noexcept {

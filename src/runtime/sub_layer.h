@@ -23,6 +23,11 @@ void norm_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const Norm
 void norm_inside(const Chunk& c, const Rows<float>& x, uint32_t width, const NormTensors& n,
                  const KindDescriptor& k) noexcept;
 
+// activation(h), that of the feed-forward, in `width` values of each row; times `other` where it is
+// gated.
+void activate(const Chunk& c, const Layer& l, const KindDescriptor& k, const Rows<float>& inner,
+              uint32_t width, bool gated, const Rows<float>& other) noexcept;
+
 // What a sub-layer reads: norm(x), or x itself where the norm comes after; times the scales of its
 // channels.
 LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before,
@@ -31,8 +36,14 @@ LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTe
 // there is one; or the norm of what the sub-layer gave, then the residual.
 void residual(const Chunk& c, const KindDescriptor& k, const NormTensors& after) noexcept;
 
+// x times a number.
+void scale_rows(const Chunk& c, float factor) noexcept;
+
 // Rotary positions: the heads at x turn by their row's angles.
 void rotate(const Chunk& c, const Rows<float>& x, uint32_t heads, uint32_t kind) noexcept;
+// Queries and keys before they meet: their norms, and the rotation by their positions.
+void place_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const NormTensors& n,
+                 const Layer& l, const KindDescriptor& k) noexcept;
 // `width` values of each row of x within ±limit; 0: as they are.
 void clip(const Chunk& c, const Rows<float>& x, uint32_t width, float limit) noexcept;
 

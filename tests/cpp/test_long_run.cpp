@@ -145,6 +145,19 @@ TEST_CASE("long run: every result is that of a sequence from the start") {
   if (steps == kQuickSteps && seed == 1) CHECK(golden == kGoldenHash);
 }
 
+TEST_CASE("long run: layers with the keys and values of earlier ones, and per-layer embeddings") {
+  Choices choices(3);
+  Counts counts;
+  for (const char* name : {"tiny-gemma4-f32", "tiny-gemma4-q8"}) {
+    const Block file = golden_file(name);
+    Plan plan;
+    plan.bits = 1;
+    plan.steps = 400;
+    CHECK(play(&choices, Opened(file), plan, &counts));
+  }
+  CHECK(counts.steps >= 800);
+}
+
 TEST_CASE("long run: every level gives the same") {
   Counts best;
   run_golden(2, 500, 1, nullptr, &best);

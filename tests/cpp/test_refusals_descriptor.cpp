@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char *kLm = "tiny-lm-f32", *kBert = "tiny-bert-f32", *kT5 = "tiny-t5-f32",
                      *kAlbert = "tiny-albert-f32", *kClasses = "tiny-classes-f32",
-                     *kChat = "tiny-chat-f32", *kD2l = "tiny-d2l-f32", *kMerged = "tiny-merged-f32";
+                     *kChat = "tiny-chat-f32", *kD2l = "tiny-d2l-f32", *kMerged = "tiny-merged-f32",
+                     *kGemma4 = "tiny-gemma4-f32";
 
 struct Case {
   std::string model, edits, line;  // no line: it is accepted
@@ -23,6 +24,8 @@ void try_all(const std::vector<Case>& cases, Said (*look)(const Block&) = measur
            c.line.empty() ? PHASOR_OK : PHASOR_BAD_FILE, c.line);
   }
 }
+
+Said opened_whole(const Block& file) { return opened(file); }
 
 // A value of each type of metadata, in the order of their numbers.
 Item item_of_type(uint32_t type) {
@@ -202,6 +205,61 @@ TEST_CASE("refusals: parallel sub-layers go with a norm before, and nothing else
   });
 }
 
+TEST_CASE("refusals: per-layer embeddings, and what else is a decoder's alone") {
+  try_all({
+      {kGemma4, "decoder.per_layer_width=65536", ""},
+      {kGemma4, "decoder.per_layer_width=65537",
+       "decoder.per_layer_width: 65537, expected 0 to 65536"},
+      {kGemma4, "decoder.per_layer_norm=0", ""},
+      {kGemma4, "decoder.per_layer_norm_eps=0", ""},
+      {kGemma4, "decoder.per_layer_norm_eps=-0.5", "decoder.per_layer_norm_eps: is negative"},
+      {kLm, "decoder.per_layer_norm=2",
+       "decoder.per_layer_norm: there are no per-layer embeddings"},
+      {kBert, "encoder.per_layer_width=4",
+       "encoder.per_layer_width: per-layer embeddings are a decoder's"},
+  });
+  try_all({{kBert, "kind0.layer_scale=1", "kind0.layer_scale: is a decoder's"},
+           {kBert, "kind0.keys_of=1 kind0.attention_biases=0", "kind0.keys_of: is a decoder's"}},
+          opened_whole);
+}
+
+TEST_CASE("refusals: layers with the keys and values of earlier ones") {
+  const auto wrong = [](const char* keys, const char* layer) {
+    return std::string(keys) + ", expected 1 more than a layer before " + layer +
+           " with keys of its own, and as many, as wide and as far";
+  };
+  const char* const values =
+      "kind2.value_norm: goes with a norm of q and k, and keys of the layer's own";
+  const char* const matrix = "kind2.keys_of: goes with attention, and without a matrix of v";
+  try_all(
+      {
+          {kGemma4, "kind2.keys_of=1", ""},
+          {kGemma4, "kind2.keys_of=1025", "kind2.keys_of: 1025, expected 0 to 1024"},
+          {kGemma4, "kind2.keys_of=2", wrong("kind2.keys_of: 2", "3")},  // another width
+          {kGemma4, "kind2.keys_of=4", wrong("kind2.keys_of: 4", "3")},  // the layer itself
+          {kGemma4, "kind2.keys_of=1024", wrong("kind2.keys_of: 1024", "3")},
+          {kGemma4, "kind3.keys_of=4", wrong("kind3.keys_of: 4", "4")},  // has none of its own
+          {kGemma4, "kind2.window=6", wrong("kind2.keys_of: 3", "3")},
+          {kGemma4, "kind2.kv_heads=4", wrong("kind2.keys_of: 3", "3")},
+          {kGemma4, "kind2.head_width=12", wrong("kind2.keys_of: 3", "3")},
+      },
+      opened_whole);
+  try_all({
+      {kGemma4, "kind2.value_norm=1", values},
+      {kLm, "kind0.value_norm=1",
+       "kind0.value_norm: goes with a norm of q and k, and keys of the layer's own"},
+      {kLm, "kind0.value_norm=1 kind0.qk_norm=1", ""},
+      {kGemma4, "kind2.separate_v=1", matrix},
+      {kLm, "kind0.mixer=1 kind0.window=3 kind0.keys_of=1 kind0.attention_biases=0",
+       "kind0.keys_of: goes with attention, and without a matrix of v"},
+      {kGemma4, "kind2.attention_biases=9", ""},
+      {kGemma4, "kind2.attention_biases=2",
+       "kind2.attention_biases: there is no matrix of k and v here"},
+      {kGemma4, "kind2.attention_biases=4",
+       "kind2.attention_biases: there is no matrix of k and v here"},
+  });
+}
+
 TEST_CASE("refusals: a short convolution") {
   const char* const scored =
       "kind0.mixer: a short convolution has no positions, scores, or norms of q and k";
@@ -269,7 +327,6 @@ TEST_CASE("refusals: layers, and sections that the file does not have") {
       {kD2l, "target.tokenizer=3", ""},
   });
   // With the kinds, which only opening reads.
-  const auto whole = [](const Block& file) { return opened(file); };
   try_all(
       {
           {kBert, "kind0.window=3", ""},
@@ -293,7 +350,7 @@ TEST_CASE("refusals: layers, and sections that the file does not have") {
            "encoder.width=36 decoder.cross_width=36 target.embedding_shared=0 output.tied=0",
            "decoder.cross_width: 36, merged attention needs the decoder's width 37"},
       },
-      whole);
+      opened_whole);
 }
 
 TEST_CASE("refusals: a stack") {

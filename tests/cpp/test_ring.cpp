@@ -27,6 +27,7 @@ std::vector<Windowed> windowed() {
                             : name.find("tiny-three-way-lm") == 0 ? 6
                             : name.find("tiny-lfm2") == 0         ? 5
                             : name.find("tiny-merged") == 0       ? 7
+                            : name.find("tiny-gemma4") == 0       ? 7
                                                                   : 0;
     CHECK((part_bytes(probe.model, probe.limits, kPart) != 0) == (window != 0));
     if (window != 0) found.push_back({name, window});

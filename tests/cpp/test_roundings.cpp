@@ -70,6 +70,7 @@ class Expected {
   // All layers of a stack, over `rows` rows.
   void stack(const phasor::Model& m, phasor::Half which, uint32_t rows) {
     input(rows, {&m.inputs[which].projection});
+    if (which == phasor::kDecoder) input(rows, {&m.per_layer.per_layer_projection});
     for (uint32_t i = 0; i < m.layer_count[which]; ++i) {
       const phasor::Layer& l = m.layer(which, i);
       const phasor::KindDescriptor& k = m.kind(l);
@@ -83,6 +84,8 @@ class Expected {
       }
       input(rows, {&l.attention_out});
       input(rows, {&l.ffn_out});
+      input(rows, {&m.rare(l).per_layer_gate});
+      input(rows, {&m.rare(l).per_layer_out});
     }
   }
 };

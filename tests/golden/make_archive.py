@@ -32,7 +32,7 @@ from phasor.tokenizers.models import bert_bpe, pipeline  # noqa: E402
 
 VERSION = 1
 # Of the family "rotary" but for what has no type: two sections, taps, more norms, merged keys.
-TYPELESS = {"tiny-chat", "tiny-lfm2", "tiny-bitnet", "tiny-merged"}
+TYPELESS = {"tiny-chat", "tiny-lfm2", "tiny-bitnet", "tiny-merged", "tiny-gemma4"}
 TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters", "merged")
 
 
@@ -183,6 +183,13 @@ def apertus() -> dict:
     block = {**d["kinds"][1], "activation": D.XIELU, "qk_norm_place": D.NORM_FIRST}
     d["kinds"] = [block]
     d["decoder"]["layers"] = [0, 0, 0, 1]
+    return d
+
+
+def per_layer() -> dict:
+    """Gemma 4's per-layer embeddings, with a layer norm."""
+    d = small(M.gemma4())
+    d["decoder"].update(per_layer_norm=D.LAYER_NORM, layers=M.gemma4()["decoder"]["layers"])
     return d
 
 
@@ -391,6 +398,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-greatest-{L.TYPES[kind]}"] = greatest, kind, {}
     out[f"v{VERSION}-squared-head-{L.TYPES[L.F32]}"] = squared_head, L.F32, {}
     out[f"v{VERSION}-apertus-{L.TYPES[L.Q8]}"] = apertus, L.Q8, {}
+    for kind in (L.F16, L.Q4):
+        out[f"v{VERSION}-per-layer-{L.TYPES[kind]}"] = per_layer, kind, {}
     for name, make in {"late": late(1), "late-seen": late(2)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():

@@ -79,8 +79,13 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
                 R.FINAL_NORM,
                 R.Q_NORM,
                 R.K_NORM,
+                R.V_NORM,
+                R.PER_LAYER_AFTER,
+                R.LAYER_SCALE,
             )
             and slot.stack in (R.ENCODER, R.DECODER)
+            or slot.stack == R.TARGET
+            and slot.role == R.PER_LAYER_NORM
             or slot.stack == R.OUTPUT
             and slot.role == R.HEAD_NORM
         )
@@ -357,6 +362,42 @@ def merged() -> dict:
         "decoder": stack(37, [1, 0, 2, 1, 3, 2, 1, 3], 0, **final),
         "kinds": [{**block, **rotary, "window": 8}, near, far, own],
         "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE},
+    }
+
+
+def gemma4() -> dict:
+    """Gemma 4: per-layer embeddings, norms of values, heads of two widths, layers with the keys and
+    values of earlier ones, a scale for each layer; two layers share their weights."""
+    block = {
+        **{**kind(4, 10, 33, D.BOTH, False, kv_heads=2), "scale": 0.15},
+        "norm": D.RMS_NORM,
+        "activation": D.GELU_TANH,
+        "gated": 1,
+        "qk_norm": D.RMS_NORM,
+        "position": D.ROTARY_HALVES,
+        "layer_scale": 1,
+    }
+    near = {**block, "window": 7, "rotary_width": 10}
+    far = {**block, "head_width": 18, "rotary_width": 18, "kv_heads": 1, "qk_norm_over": D.OWN_HEAD}
+    wider = {"hidden": 66}
+    return {
+        "model": {"stack": D.DECODER},
+        "target": side(53),
+        "kinds": [
+            {**near, "value_norm": 1},
+            {**far, "value_norm": 1},
+            {**near, "keys_of": 3, **wider},
+            {**far, "keys_of": 2, "attention_biases": D.BIAS_Q | D.BIAS_OUT},
+        ],
+        "decoder": {
+            **stack(37, [0, 0, 1, 1, 0, 2, 2, 3, 3, 4, 2, 3], 0, final_norm=D.RMS_NORM),
+            "final_norm_eps": 1e-6,
+            "per_layer_width": 7,
+            "per_layer_scale": 1.5,
+            "per_layer_norm": D.RMS_NORM,
+            "per_layer_norm_eps": 1e-6,
+        },
+        "output": {"output": D.LOGITS, "tied": D.TIED_TARGET, "cap": 30.0},
     }
 
 
@@ -714,6 +755,7 @@ MODELS: dict[
     "tiny-lfm2": (lfm2, False),
     "tiny-bitnet": (bitnet, False),
     "tiny-merged": (merged, False),
+    "tiny-gemma4": (gemma4, False),
     "tiny-chat": (chat, False),
 }
 EVERY_TYPE = (

@@ -551,7 +551,7 @@ def test_a_tensor_of_a_model_with_pictures_that_is_not_listed(llava, capsys, nam
         ),
         (
             {
-                "model_type": "gemma4",
+                "model_type": "gemma4_unified",
                 "vision_config": {},
                 "text_config": {"hidden_size_per_layer_input": 256},
             },

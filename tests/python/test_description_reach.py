@@ -27,6 +27,13 @@ ELSEWHERE = {
     "kind.mixer": "families with short convolutions",
     "kind.convolution_bias": "families with short convolutions",
     "kind.inner_norms": "BitNet",
+    "kind.value_norm": "Gemma 4",
+    "kind.keys_of": "Gemma 4",
+    "kind.layer_scale": "Gemma 4",
+    "stack.per_layer_width": "families with per-layer embeddings",
+    "stack.per_layer_scale": "families with per-layer embeddings",
+    "stack.per_layer_norm": "families with per-layer embeddings",
+    "stack.per_layer_norm_eps": "families with per-layer embeddings",
 }
 PARTLY = {"kind.cross": {2}}  # values that are a family's: T5Gemma 2
 WIDTH, INNER, HIDDEN, IDS = 16, 12, 24, 20

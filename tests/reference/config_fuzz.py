@@ -36,6 +36,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 from phasor.families.decoders import FAMILIES as DECODERS
 from phasor.families.encoders import FAMILIES as ENCODERS
+from phasor.families.pictures import MODELS as PICTURED
 from phasor.format import descriptor as D
 from phasor.format.meta import as_stored
 from phasor.reference.forward import Reference
@@ -61,8 +62,8 @@ def bases(version: str = VERSIONS[0]) -> dict[str, list]:
     for case in versions.OF_NEWER if version != VERSIONS[0] else ():
         if not hasattr(transformers, case.model):  # of 4.57
             family = next(
-                f.types[0] for f in (*DECODERS, *ENCODERS) if case.model.startswith(f.classes)
-            )
+                (f.types[0] for f in (*DECODERS, *ENCODERS) if case.model.startswith(f.classes)), ""
+            ) or next(name for name, of in PICTURED.items() if case.model in of.classes)
             out.setdefault(family, []).append([case.model, case.config])
     if version != VERSIONS[0]:
         out["t5gemma2"] = [[merged.MODEL, config] for config in merged.CASES.values()]

@@ -70,6 +70,9 @@ def draw(model: torch.nn.Module) -> None:
                     else 0.0
                 )
             )
+        for name, scale in model.named_buffers():  # Gemma 4's
+            if name.endswith("layer_scalar"):
+                scale.copy_(1 + torch.randn_like(scale) * 0.3)
 
 
 def output_of(given: Any, model: str) -> torch.Tensor:

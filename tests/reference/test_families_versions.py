@@ -381,6 +381,59 @@ OF_NEWER += [
     Case("EuroBertForTokenClassification", "EuroBertForTokenClassification", _EURO),
 ]
 
+_GEMMA4 = {
+    **{**decoders._LLAMA, "num_hidden_layers": 7, "num_attention_heads": 4},
+    **{"global_head_dim": 14, "sliding_window": 5, "num_kv_shared_layers": 3},
+    "tie_word_embeddings": False,
+    **{"hidden_size_per_layer_input": 7, "vocab_size_per_layer_input": decoders.VOCABULARY},
+    "layer_types": [
+        ("full_attention" if i in (1, 4, 6) else "sliding_attention") for i in range(7)
+    ],
+}
+_GEMMA4_SHARES = {**_GEMMA4, "use_double_wide_mlp": True, "final_logit_softcapping": 3.0}
+_GEMMA4_WHOLE = {
+    **{"vision_config": {**decoders._VISION, "position_embedding_size": 16, "head_dim": 8}},
+    **{"audio_config": None, "image_token_id": 61, "video_token_id": 62, "audio_token_id": 63},
+}
+OF_NEWER += [
+    Case("Gemma4ForCausalLM", "Gemma4ForCausalLM", _GEMMA4),
+    Case(
+        "Gemma4ForCausalLM, wider feed-forwards, a cap of the logits, a larger table",
+        "Gemma4ForCausalLM",
+        {**_GEMMA4_SHARES, "vocab_size_per_layer_input": decoders.VOCABULARY + 3},
+    ),
+    Case(
+        "Gemma4ForCausalLM, values from the matrix of keys, biases, no per-layer embeddings",
+        "Gemma4ForCausalLM",
+        {
+            **_GEMMA4,
+            **{"hidden_size_per_layer_input": 0, "attention_k_eq_v": True},
+            **{"num_global_key_value_heads": 1, "num_kv_shared_layers": 0},
+            "attention_bias": True,
+        },
+    ),
+    Case(
+        "Gemma4ForCausalLM, linear and proportional scaling, one layer in six sees all",
+        "Gemma4ForCausalLM",
+        {
+            **{name: value for name, value in _GEMMA4.items() if name != "layer_types"},
+            **{"num_kv_shared_layers": 1, "hidden_activation": "silu", "hidden_size": 33},
+            "rope_parameters": {
+                "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0},
+                "full_attention": {
+                    **{"rope_type": "proportional", "rope_theta": 500.0, "factor": 1.5},
+                    "partial_rotary_factor": 0.6,
+                },
+            },
+        },
+    ),
+    Case(
+        "Gemma4ForConditionalGeneration",
+        "Gemma4ForConditionalGeneration",
+        {"text_config": _GEMMA4_SHARES, **_GEMMA4_WHOLE},
+    ),
+]
+
 _SMALL = {
     **{"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3},
     **{"intermediate_size": 40, "max_position_embeddings": 48, "pad_token_id": 0},

@@ -92,7 +92,7 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
     k->set("max_distance",
            sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));
   if (keys) k->leave_out({"score"});
-  if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over"});
+  if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over", "value_norm"});
   if (k->number("qk_norm") == kNormNone || !rotary(position)) k->leave_out({"qk_norm_place"});
   if (!encoder) k->leave_out({"causal"});
   const bool parallel = k->number("parallel") != kSerial;
@@ -127,6 +127,9 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
     const Preset& preset = kPresets[c->below(sizeof kPresets / sizeof kPresets[0])];
     for (const auto& setting : preset.settings) k.set(setting.first, setting.second);
   }
+  k.leave_out({"keys_of"});
+  if (encoder) k.leave_out({"layer_scale"});
+  if (merged) k.leave_out({"value_norm"});
   if (cross != kCrossOwn) k.leave_out({"cross_scale", "cross_biases", "cross_score"});
   if (cross != kCrossNone) k.set("cross", cross);
   if (merged) {  // of dot products, without relative keys or scales of its input
@@ -142,8 +145,25 @@ Group choose_kind(Choices* c, const Sizes& sizes, uint32_t index, bool encoder, 
   }
   k.fill(c);
   agree(c, sizes, &k, encoder);
-  k.zero_or_absent(c, {"rotary_width", "max_distance", "cross", "mixer"});
+  k.zero_or_absent(c, {"rotary_width", "max_distance", "cross", "mixer", "keys_of"});
   return k;
+}
+
+// Adds a layer that uses the keys and values of one before it, and its kind.
+void borrow(Choices* c, std::vector<Group>* kinds, Numbers* layers) {
+  const uint32_t count = static_cast<uint32_t>(layers->size() / 2), from = c->below(count);
+  const Group& lender = (*kinds)[(*layers)[2 * from]];
+  if (lender.number("mixer") != kMixerAttention || lender.number("cross") == kCrossMerged) return;
+  const uint32_t index = static_cast<uint32_t>(kinds->size()), sets = layers->back();
+  Group kind = lender.copy(index);
+  kind.leave_out({"separate_v", "value_norm"});
+  kind.set("keys_of", from + 1);
+  kind.set("attention_biases", lender.number("attention_biases") & (kBiasQ | kBiasOut));
+  if (c->chance(50)) kind.set("hidden", c->of({1u, 5u, 17u, 40u}));
+  kinds->push_back(kind);
+  uint32_t set = sets;
+  for (uint32_t i = 1; i < layers->size(); i += 2) set = std::max(set, (*layers)[i]);
+  layers->insert(layers->end(), {index, set + 1});
 }
 
 // Pairs (kind, set): a layer has weights of its own, or those of another layer of its kind.
@@ -169,7 +189,12 @@ Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers
   if (given % 2 != 0) s.set("position", kPositionNone);
   if (c->chance(35)) s.set("embedding_width", sizes.of("embedding_width"));
   if (c->chance(35)) s.set("segments", c->of({0u, 1u, 2u, 3u, 5u}));
-  if (c->chance(90)) s.choose(c, {"embedding_norm_eps", "final_norm_eps"});
+  if (c->chance(90))
+    s.choose(c, {"embedding_norm_eps", "final_norm_eps", "per_layer_norm_eps"});
+  if (which == 1 && c->chance(20))
+    s.set("per_layer_width", c->of({1u, 2u, 5u, 16u, 17u, 33u}));
+  else
+    s.leave_out({"per_layer_width", "per_layer_norm"});
   s.fill(c);
   if (s.number("embedding_norm") == kNormNone) s.leave_out({"embedding_norm_place"});
   const uint32_t position = s.number("position"), embedding = s.number("embedding_width", width);
@@ -182,7 +207,7 @@ Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers
   }
   if (position == kPositionLearned || c->chance(20))
     s.set("max_positions", sizes.is_large("max_positions") ? 300 : c->of({1u, 2u, 17u, 40u, 70u}));
-  s.zero_or_absent(c, {"max_positions"});
+  s.zero_or_absent(c, {"max_positions", "per_layer_width", "per_layer_norm"});
   return s;
 }
 
@@ -359,7 +384,9 @@ Draft draft_model(Choices* c) {
       kinds.push_back(choose_kind(c, sizes, first + k, i == 0, merged ? kCrossMerged : own));
     }
     const uint32_t given = crosses && merges ? stacks[0].number("width") : 0;
-    stacks.push_back(choose_stack(c, sizes, i, choose_layers(c, first, used), given));
+    Numbers layers = choose_layers(c, first, used);
+    if (i == 1 && used != 0 && c->chance(25)) borrow(c, &kinds, &layers);
+    stacks.push_back(choose_stack(c, sizes, i, layers, given));
     const uint32_t segments = stacks[i].number("segments");
     sides.push_back(choose_side(c, i, vocabularies[i], named[i], segments));
   }

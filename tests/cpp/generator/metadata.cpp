@@ -44,6 +44,8 @@ const Reals kReals[] = {
     {"embedding_norm_eps", {1e-5f, 1e-6f, 1e-12f}},
     {"final_norm_eps", {1e-5f, 1e-6f, 1e-3f}},
     {"head_norm_eps", {1e-5f, 1e-6f, 1e-3f}},
+    {"per_layer_scale", {1, 2.5f, 0.3f, -1, 0}},
+    {"per_layer_norm_eps", {1e-5f, 1e-6f, 1e-12f}},
     {"norm_eps", {1e-5f, 1e-6f, 1e-3f, 1e-12f}},
     {"scale", {0.3f, 1, 0.125f, -0.5f, 0}},
     {"cross_scale", {0.3f, 1, -0.25f}},

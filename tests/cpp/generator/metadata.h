@@ -22,6 +22,12 @@ class Group {
  public:
   Group(uint32_t scope, uint32_t index = 0) : scope_(scope), index_(index) {}
 
+  // The same keys for another index.
+  Group copy(uint32_t index) const {
+    Group other = *this;
+    other.index_ = index;
+    return other;
+  }
   void set(const char* name, uint32_t number) { values_[&field(name)] = {number, 0, {}, {}}; }
   void set_real(const char* name, float real) { values_[&field(name)] = {0, real, {}, {}}; }
   void set_ids(const char* name, const std::vector<uint32_t>& ids) {

@@ -16,6 +16,14 @@ enum Role : uint32_t {
   kRoleEmbeddingNorm = 4,
   kRoleProjection = 6,
   kRoleInvFreq = 8,
+  kRolePerLayer = 10,
+  kRolePerLayerProjection = 12,
+  kRolePerLayerNorm = 14,
+  kRolePerLayerGate = 0xA0,
+  kRolePerLayerOut = 0xA2,
+  kRolePerLayerAfter = 0xA4,
+  kRoleVNorm = 0xA6,
+  kRoleLayerScale = 0xA8,
   kRoleAttentionBefore = 0x10,
   kRoleQkv = 0x20,
   kRoleQkvScale = 0x22,
@@ -376,13 +384,20 @@ void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embeddin
   if (s.embedding_width != s.width)
     w->linear(kRoleProjection, {{s.width, 0, 0}}, s.embedding_width, s.projection_bias);
   if (sinusoidal(s)) w->frequencies(kRoleInvFreq, width / 2);
+  if (const uint32_t values = s.per_layer_width * s.layers.count / 2) {
+    w->matrix(kRolePerLayer, Layout::rows, {{d.sides[which].vocabulary, 0, 0}}, values, 1);
+    w->linear(kRolePerLayerProjection, {{values, 0, 0}}, s.width, 0);
+    if (s.per_layer_norm != kNormNone)
+      w->norm(kRolePerLayerNorm, s.per_layer_width, s.per_layer_norm == kNormLayer);
+  }
 }
 
 void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
   const uint32_t q = q_width(k), kv = kv_width(k), biases = k.attention_biases;
   const bool separate = k.separate_v != 0;
+  const bool own = k.keys_of == 0;
   const uint32_t fused = kBiasQ | kBiasK | (separate ? 0u : uint32_t{kBiasV});
-  w->linear(kRoleQkv, {{q, kv, separate ? 0 : kv}}, width, biases & fused);
+  w->linear(kRoleQkv, {{q, own ? kv : 0, own && !separate ? kv : 0}}, width, biases & fused);
   if ((k.input_scales & kScaleQkv) != 0) w->scales(kRoleQkvScale, width);
   if (separate) w->linear(kRoleV, {{kv, 0, 0}}, width, (biases & kBiasV) != 0);
   if (k.mixer == kMixerConvolution) w->table(kRoleTaps, k.window, q, 1);
@@ -393,9 +408,9 @@ void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
   if (k.position == kClippedRelative) w->table(kRoleRelativeValues, distances, k.head_width, 0.5f);
   if (by_head) w->table(kRoleRelativeQueries, q, distances, 0.5f);
   if (k.qk_norm != kNormNone) {
-    const bool shared = k.qk_norm_over == kOverHead;
-    w->norm(kRoleQNorm, shared ? k.head_width : q, k.qk_norm == kNormLayer);
-    w->norm(kRoleKNorm, shared ? k.head_width : kv, k.qk_norm == kNormLayer);
+    const bool shared = k.qk_norm_over == kOverHead, bias = k.qk_norm == kNormLayer;
+    w->norm(kRoleQNorm, shared ? k.head_width : q, bias);
+    if (own) w->norm(kRoleKNorm, shared ? k.head_width : kv, bias);
   }
   if (k.score == kScoreAdditive) w->vector(kRoleScore, q, 0, 1);
   if ((k.inner_norms & kNormOfOut) != 0) w->norm(kRoleAttentionInner, q, k.norm_biases != 0);
@@ -429,6 +444,15 @@ void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
   if ((k.inner_norms & kNormOfDown) != 0) w->norm(kRoleFfnInner, k.hidden, biases);
   w->linear(kRoleFfnOut, {{s.width, 0, 0}}, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
   if (after) w->norm(kRoleFfnAfter, s.width, biases);
+  if (s.per_layer_width != 0) {
+    w->linear(kRolePerLayerGate, {{s.per_layer_width, 0, 0}}, s.width, 0);
+    w->linear(kRolePerLayerOut, {{s.width, 0, 0}}, s.per_layer_width, 0);
+    if (after) w->norm(kRolePerLayerAfter, s.width, biases);
+  }
+  if (k.value_norm != 0)
+    w->norm(kRoleVNorm, k.qk_norm_over == kOverHead ? k.head_width : kv_width(k),
+            k.qk_norm == kNormLayer);
+  if (k.layer_scale != 0) w->vector(kRoleLayerScale, 1, 0.8f, 0.4f);
 }
 
 void write_output(Writer* w, const Descriptor& d) {

@@ -199,7 +199,8 @@ Convertible convertible(const Opened& o, const char* type, const char* ends) {
   for (uint32_t i = 0; phasor_tensor_get(o.model(), i, &t) == PHASOR_OK; ++i) {
     const bool outer = t.stack == phasor::kStackSource || t.stack == phasor::kStackTarget ||
                        t.stack == phasor::kStackOutput;
-    const bool end = outer && t.role == phasor::kRoleOfEmbedding;
+    const bool end = (outer && t.role == phasor::kRoleOfEmbedding) ||
+                     (t.stack == phasor::kStackTarget && t.role == phasor::kRoleOfPerLayer);
     if (std::strcmp(t.layout, "panel16") != 0 && !end) continue;
     const char* const to = end ? ends : type;
     const bool same = std::strcmp(t.type, to) == 0;

@@ -50,6 +50,13 @@ _OWN: dict[str, dict[str, Any]] = {
         "norm_rel_ebd": "layer_norm",
     },
     "lfm2": {"layer_types": ["conv", *["full_attention"] * (LAYERS - 1)]},
+    "gemma4_text": {
+        "layer_types": ["full_attention"] * LAYERS,
+        "global_head_dim": WIDTH // HEADS,
+        "hidden_size_per_layer_input": 3,
+        "vocab_size_per_layer_input": ROWS,
+        "num_kv_shared_layers": LAYERS - 1,
+    },
     "n_embd": {  # the family that is told by this field
         "vocab_size": ROWS,
         "n_embd": WIDTH,

@@ -13,6 +13,7 @@ FROM = "src/facts/roles.toml"
 PAGE = "docs/reference/file-format.md"
 STACKS = {"kind": (0,), "input": (1, 3), "block": (2, 4), "output": (5,)}
 FIRST_FINAL = 0xF0  # roles of a stack's last norm
+FIRST_RARE = 0xA0  # roles of a block in RareTensors
 
 
 class Row(NamedTuple):
@@ -30,7 +31,7 @@ class Row(NamedTuple):
 
 def expanded(section: str, role: dict[str, Any]) -> list[Row]:
     form, when, bias = role["form"], role.get("when", ""), role.get("bias", "")
-    stacks = (4,) if role.get("decoder") else STACKS[section]
+    stacks = STACKS[section][-1 if role.get("decoder") else 0 :]
     pair = form in ("linear", "norm")
     name = role["name"] + " weight" * pair
     matrix = form in ("linear", "matrix")
@@ -57,9 +58,11 @@ _LOCAL = {
     "entries": "entries(k)",
     "q": "q_width(k)",
     "kv": "kv_width(k)",
+    "own_kv": "own_kv_width(k)",
     "cross_q": "cross_q_width(k)",
     "cross_kv": "cross_kv_width(k)",
     "inner": "input_width(s)",
+    "per_layer_values": "per_layer_values(s)",
     "inputs": "output_inputs(d)",
     "rows": "output_width(d)",
 }
@@ -68,6 +71,7 @@ _TRUTHS = {
     "norms_after": "k.norm_place != kNormBefore",
 }
 _SIDE = {"vocabulary", "embedding_shared"}
+_STACK = {"width", "cross_width", "per_layer_width"}  # of what a block's expressions name
 
 
 def _place(section: str, final: bool) -> Callable[[str], str]:
@@ -80,7 +84,7 @@ def _place(section: str, final: bool) -> Callable[[str], str]:
             return "d.stacks[d.last()].width" if name == "width" else f"d.output.{name}"
         if section == "input":
             return f"{'side' if name in _SIDE else 's'}.{name}"
-        return f"s.{name}" if final or name in ("width", "cross_width") else f"k.{name}"
+        return f"s.{name}" if final or name in _STACK else f"k.{name}"
 
     return of
 
@@ -151,6 +155,10 @@ def _call(section: str, key: str, role: dict[str, Any], struct: str) -> str:
     def parsed(text: str) -> ast.expr:
         return ast.parse(text, mode="eval").body
 
+    if section == "block" and role["number"] >= FIRST_RARE:
+        struct = "RareTensors"
+    if section == "input" and role.get("decoder"):
+        struct = "PerLayerInput"
     ends = (" weight", " bias") if pair else ("",)
     names = [f'"{role["name"]}{end}"' for end in ends]
     member = role.get("member", key.lower())

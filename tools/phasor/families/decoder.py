@@ -71,6 +71,7 @@ class Decoder(Positioned):
     ) -> None:
         super().__init__(role, config, family.names, trunk=family.trunk)
         self.family, self.context, self.crossing = family, context, crossing
+        self.unread: dict[str, str] = {}  # patterns of tensors that its class does not read: why
         self.heads: dict[str, Head] = {}  # other than all decoders', by the class's end
         self._join_aliases()
         width = self.size("hidden_size", high=D.MAX_WIDTH)
@@ -202,6 +203,7 @@ class Decoder(Positioned):
         self.checkpoint = checkpoint
         self.ends(checkpoint)
         self.ignore = {self.trunk + pattern: BUFFER for pattern in self.family.unused}
+        self.ignore.update((self.trunk + pattern, why) for pattern, why in self.unread.items())
         if self.tied:
             self.doubles = [(self.names["output"], self.name("embedding"))]
         for layer in self.convolutions:

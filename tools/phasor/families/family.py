@@ -8,6 +8,8 @@ A table names the tensors by part, the weight of each; a bias has the same name 
     qkv | q k v, q_norm k_norm attention_norm attention_after attention_out
     attention_inner_norm ffn_inner_norm                            before the last matrix of each
     gates taps                                                     of a short convolution
+    per_layer per_layer_projection per_layer_projection_norm       per-layer embeddings: the input's
+    per_layer_gate per_layer_out per_layer_norm layer_scale        and a block's
     cross_q, cross_kv | cross_k cross_v, cross_norm cross_after cross_out
     ffn_in ffn_gate ffn_out ffn_norm ffn_after                     of a block
     final_norm output output_bias head output_head output_norm     after the last block

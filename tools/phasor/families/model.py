@@ -43,6 +43,11 @@ ROLES = {
     R.FINAL_NORM: "final_norm",
     R.Q_NORM: "q_norm",
     R.K_NORM: "k_norm",
+    R.V_NORM: "v_norm",
+    R.PER_LAYER_GATE: "per_layer_gate",
+    R.PER_LAYER_OUT: "per_layer_out",
+    R.PER_LAYER_AFTER: "per_layer_norm",
+    R.LAYER_SCALE: "layer_scale",
 }
 # And of a side: (part, whether it is the bias).
 INPUTS = {
@@ -52,6 +57,9 @@ INPUTS = {
     R.EMBEDDING_NORM + 1: ("embedding_norm", True),
     R.PROJECTION: ("projection", False),
     R.PROJECTION + 1: ("projection", True),
+    R.PER_LAYER: ("per_layer", False),
+    R.PER_LAYER_PROJECTION: ("per_layer_projection", False),
+    R.PER_LAYER_NORM: ("per_layer_projection_norm", False),
 }
 
 
@@ -67,7 +75,8 @@ def shape_of(slot: R.Slot) -> Shape:
 
 def is_end(slot: R.Slot) -> bool:
     """Whether a slot is an embedding or the output's matrix, of which --output-type speaks."""
-    return slot.role == R.EMBEDDING and slot.stack in _ENDS
+    per_layer = slot.stack == R.TARGET and slot.role == R.PER_LAYER
+    return per_layer or slot.role == R.EMBEDDING and slot.stack in _ENDS
 
 
 class Part(NamedTuple):

@@ -17,7 +17,7 @@ from phasor.families.hf_config import (
     rope_value,
 )
 from phasor.families.model import single
-from phasor.families.rotary_scaling import Rotary, rotary, scaling_type
+from phasor.families.rotary_scaling import PROPORTIONAL, Rotary, rotary, scaling_type
 from phasor.families.stack import Stack
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -49,14 +49,16 @@ class Positioned(Stack):
         width: int = 0,
         interleaved: bool = False,
         layer_type: str = "",
+        head: int = 0,
     ) -> dict[str, Any]:
-        """What a kind with rotary positions has: `width` values of a head (all) turn.
+        """What a kind with rotary positions has: `width` values of a head (all) turn. head: its
+        width, where it is not the stack's.
 
         Their theta is that of the configuration's tables or of the field `beside` them (`fixed`:
         that of the code, which reads no configuration). Layers that are not `scaled` have a scaling
         only where rope_parameters has a table for their type.
         """
-        c, all_values = self.config, self.kind["head_width"]
+        c, all_values = self.config, head or self.kind["head_width"]
         turned = width or all_values
         if turned % 2 or turned > all_values:
             raise c.error(
@@ -67,7 +69,7 @@ class Positioned(Stack):
             made = rotary(turned, fixed)
         else:
             table = rope_table(c, layer_type, scaled)
-            if not width:
+            if not width and table.get("rope_type") != PROPORTIONAL:
                 table.must("partial_rotary_factor", 1)
             theta = c.checked_base(beside, rope_value(c, table, "rope_theta", beside))
             made = self._scaled(table, turned, theta, layer_type)
@@ -90,6 +92,8 @@ class Positioned(Stack):
         c = self.config
         newer = _within(c, table).startswith("rope_parameters")
         own = {"rope_theta", "partial_rotary_factor"} if newer else set()
+        if table.values.get("rope_type") == PROPORTIONAL:
+            own.discard("partial_rotary_factor")
         own |= self.beside_scaling
         scaling = {name: value for name, value in table.values.items() if name not in own}
         table.asked.update(scaling)

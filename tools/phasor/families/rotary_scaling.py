@@ -23,6 +23,7 @@ _F = np.float32
 _KEYS = {
     "default": ("", ""),
     "linear": ("factor", ""),
+    "proportional": ("", "factor partial_rotary_factor"),
     "dynamic": ("factor", "original_max_position_embeddings"),
     "yarn": (
         "factor",
@@ -38,6 +39,7 @@ _KEYS = {
         "",
     ),
 }
+PROPORTIONAL = "proportional"  # Gemma 4's: a share of the frequencies, the others 0
 _TYPE = ("rope_type", "type")
 _ALIASES = {"su": "longrope"}
 _LISTS = {"short_factor", "long_factor"}
@@ -100,6 +102,12 @@ def _computed(
     whole = extended or trained
     if kind == "linear":
         freq = plain / _F(scaling["factor"])
+    elif kind == "proportional":
+        turned = int(scaling.get("partial_rotary_factor", 1.0) * width // 2)
+        if turned > width // 2:
+            raise PhasorError("rope_scaling: partial_rotary_factor: expected at most 1")
+        freq = np.where(np.arange(width // 2) < turned, plain, _F(0))
+        freq = freq / _F(scaling.get("factor") or 1)
     elif kind == "dynamic":
         longest, stretch = max(length, whole), scaling["factor"]
         if width < 4:

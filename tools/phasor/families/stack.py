@@ -93,6 +93,10 @@ class Stack:
         self.position_rows = 0  # of the learned table, before position 0
         # An id whose row of the embedding is a vector of its own, which is not scaled: its name.
         self.own_row: tuple[int, str] | None = None
+        self.per_layer_rows = 0  # of the table of per-layer embeddings, 0: those of the vocabulary
+        self.factors: dict[str, float] = {}  # of every value of a part of the input
+        # Sets of layers with one matrix for keys and values.
+        self.keys_are_values: frozenset[int] = frozenset()
 
     def blocks(self, count: int) -> None:
         self.count = count
@@ -246,7 +250,10 @@ class Stack:
             return [whole._replace(rows=above), own, whole._replace(rows=below)]
         if part == "embedding_norm" and (part in self.bare_norms or part in self.bias_free):
             return self._norm(part, bias, shape_of(slot))
-        return [self.part(part, bias, shape_of(slot))]
+        if part == "per_layer" and self.per_layer_rows:
+            shape = (self.per_layer_rows, slot.cols)
+            return [self.part(part, False, shape, rows=slice(0, slot.rows))]
+        return [self.part(part, bias, shape_of(slot))._replace(factor=self.factors.get(part, 1.0))]
 
     def _norm(self, part: str, bias: bool, shape: Shape, weights: int = 0) -> list[Part]:
         if part in self.bare_norms or bias and part in self.bias_free:
@@ -277,7 +284,8 @@ class Stack:
         for letter, count in zip(letters, slot.parts):
             absent = bias and not biases >> "qkv".index(letter) & 1
             shape = (count, *cols)
-            part = prefix + letter
+            same = letter == "v" and slot.set in self.keys_are_values
+            part = prefix + ("k" if same else letter)
             out.append(Part(None, shape) if absent else self.part(part, bias, shape, slot.set))
         return out
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple
 
 from phasor.errors import PhasorError
+from phasor.format import per_layer
 from phasor.format.convolution import convolution_rules
 from phasor.format.fields import *
 from phasor.format.merged import merged_rules
-
 
 MAX_VALUE = 4 * 65536  # bytes of an array or a text
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
@@ -159,10 +159,7 @@ def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
                 name == "decoder" and kind["causal"],
                 f"kind{index}.causal: a decoder's layers are so by themselves",
             ),
-            (
-                name == "encoder" and kind["mixer"] == CONVOLUTION,
-                f"kind{index}.mixer: short convolution is a decoder's",
-            ),
+            *per_layer.layer_rules(name, kinds, layers_of(descriptor[name]), i),
             (crossing and not kind["cross"], layer + "no cross-attention"),
             (kind["cross"] and not crossing, layer + "a cross-attention without an encoder"),
             (
@@ -199,6 +196,7 @@ def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
             (stack[eps] < 0, f"{eps}: is negative")
             for eps in ("embedding_norm_eps", "final_norm_eps")
         ),
+        *per_layer.stack_rules(name, stack),
     )
     vectors, row = descriptor[side]["vectors"], stack["embedding_width"]
     if vectors and not (name == "encoder" and row - MOST_BESIDE <= vectors <= row):
@@ -256,6 +254,7 @@ def _check_kind(i: int, kind: dict[str, Any]) -> None:
         ),
         *convolution_rules(kind),
         *merged_rules(kind, position in RELATIVE_KEYS),
+        *per_layer.kind_rules(kind),
         (
             not kind["attention_norm"] and not before,
             "attention_norm: 0, which goes with norm_place before only",

@@ -181,6 +181,10 @@ FIELD_ROWS = {
         (13, U32, "projection_bias", 0, 0, 1, ""),
         (14, U32, "projection_place", 0, 0, 1, ""),
         (15, U32, "embedding_norm_place", 0, 0, 1, ""),
+        (16, U32, "per_layer_width", 0, 0, 65536, ""),
+        (17, FLOAT, "per_layer_scale", 1.0, 0, 4294967294, ""),
+        (18, U32, "per_layer_norm", 0, 0, 2, ""),
+        (19, FLOAT, "per_layer_norm_eps", 0.0, 0, 4294967294, ""),
     ),
     "kind": (
         (1, U32, "norm", NEEDED, 1, 2, ""),
@@ -224,6 +228,9 @@ FIELD_ROWS = {
         (39, U32, "mixer", 0, 0, 1, ""),
         (40, U32, "convolution_bias", 0, 0, 1, ""),
         (41, U32, "inner_norms", 0, 0, 3, ""),
+        (42, U32, "value_norm", 0, 0, 1, ""),
+        (43, U32, "keys_of", 0, 0, 1024, ""),
+        (44, U32, "layer_scale", 0, 0, 1, ""),
     ),
     "output": (
         (1, U32, "output", NEEDED, 1, 4, ""),

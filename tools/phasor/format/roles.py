@@ -12,6 +12,9 @@ SEGMENTS = 3
 EMBEDDING_NORM = 4
 PROJECTION = 6
 SINUSOID = 8
+PER_LAYER = 10
+PER_LAYER_PROJECTION = 12
+PER_LAYER_NORM = 14
 ATTENTION_BEFORE = 0x10
 QKV = 0x20
 QKV_SCALE = 0x22
@@ -40,6 +43,11 @@ XIELU = 0x8C
 FFN_INNER = 0x8E
 FFN_OUT = 0x90
 FFN_AFTER = 0x98
+PER_LAYER_GATE = 0xA0
+PER_LAYER_OUT = 0xA2
+PER_LAYER_AFTER = 0xA4
+V_NORM = 0xA6
+LAYER_SCALE = 0xA8
 FINAL_NORM = 0xF0
 OUTPUT_WEIGHT = 1
 OUTPUT_BIAS = 2
@@ -111,6 +119,50 @@ ROLE_ROWS = (
         F64,
     ),
     (
+        (3,),
+        10,
+        "per-layer embedding",
+        (ROWS,),
+        "vocabulary",
+        "per_layer_values",
+        "per_layer_width",
+        True,
+        F32,
+    ),
+    (
+        (3,),
+        12,
+        "per-layer projection",
+        (PANEL16,),
+        "per_layer_values",
+        "width",
+        "per_layer_width",
+        True,
+        F32,
+    ),
+    (
+        (3,),
+        14,
+        "per-layer norm weight",
+        (VECTOR,),
+        "per_layer_width",
+        "1",
+        "per_layer_norm",
+        False,
+        F32,
+    ),
+    (
+        (3,),
+        15,
+        "per-layer norm bias",
+        (VECTOR,),
+        "per_layer_width",
+        "1",
+        "per_layer_norm and per_layer_norm == 1",
+        False,
+        F32,
+    ),
+    (
         (2, 4),
         0x10,
         "norm before attention, weight",
@@ -137,7 +189,7 @@ ROLE_ROWS = (
         0x20,
         "q,k,v weight",
         (PANEL16,),
-        "(q, kv) if separate_v else (q, kv, kv)",
+        "(q, own_kv) if separate_v else (q, own_kv, own_kv)",
         "width",
         "",
         True,
@@ -148,9 +200,9 @@ ROLE_ROWS = (
         0x21,
         "q,k,v bias",
         (VECTOR,),
-        "(q, kv) if separate_v else (q, kv, kv)",
+        "(q, own_kv) if separate_v else (q, own_kv, own_kv)",
         "1",
-        "attention_biases & (3 if separate_v else 7)",
+        "attention_biases & (1 if keys_of else 3 if separate_v else 7)",
         False,
         F32,
     ),
@@ -231,7 +283,7 @@ ROLE_ROWS = (
         (VECTOR,),
         "kv if qk_norm_over else head_width",
         "1",
-        "qk_norm",
+        "qk_norm and not keys_of",
         False,
         F32,
     ),
@@ -242,7 +294,7 @@ ROLE_ROWS = (
         (VECTOR,),
         "kv if qk_norm_over else head_width",
         "1",
-        "qk_norm and qk_norm == 1",
+        "qk_norm and not keys_of and qk_norm == 1",
         False,
         F32,
     ),
@@ -506,6 +558,73 @@ ROLE_ROWS = (
         False,
         F32,
     ),
+    (
+        (4,),
+        0xA0,
+        "per-layer gate",
+        (PANEL16,),
+        "per_layer_width",
+        "width",
+        "per_layer_width",
+        True,
+        F32,
+    ),
+    (
+        (4,),
+        0xA2,
+        "per-layer out",
+        (PANEL16,),
+        "width",
+        "per_layer_width",
+        "per_layer_width",
+        True,
+        F32,
+    ),
+    (
+        (4,),
+        0xA4,
+        "norm after per-layer embedding, weight",
+        (VECTOR,),
+        "width",
+        "1",
+        "per_layer_width and norms_after",
+        False,
+        F32,
+    ),
+    (
+        (4,),
+        0xA5,
+        "norm after per-layer embedding, bias",
+        (VECTOR,),
+        "width",
+        "1",
+        "per_layer_width and norms_after and norm_biases",
+        False,
+        F32,
+    ),
+    (
+        (2, 4),
+        0xA6,
+        "v norm weight",
+        (VECTOR,),
+        "kv if qk_norm_over else head_width",
+        "1",
+        "value_norm",
+        False,
+        F32,
+    ),
+    (
+        (2, 4),
+        0xA7,
+        "v norm bias",
+        (VECTOR,),
+        "kv if qk_norm_over else head_width",
+        "1",
+        "value_norm and qk_norm == 1",
+        False,
+        F32,
+    ),
+    ((4,), 0xA8, "scale of the layer", (VECTOR,), "1", "1", "layer_scale", False, F32),
     ((2, 4), 0xF0, "final norm weight", (VECTOR,), "width", "1", "final_norm", False, F32),
     (
         (2, 4),

@@ -105,6 +105,7 @@ def _names(kind: dict[str, Any]) -> dict[str, Any]:
         **kind,
         "q": kind["heads"] * width,
         "kv": kind["kv_heads"] * width,
+        "own_kv": 0 if kind["keys_of"] else kind["kv_heads"] * width,
         "cross_q": kind["cross_heads"] * cross,
         "cross_kv": kind["cross_kv_heads"] * cross,
         "entries": 2 * D.reach(kind) + 1,
@@ -119,7 +120,7 @@ def _slots(stack: int, weights: int, names: dict[str, Any], panels: bool = False
         of_set = stack in role.stacks and (role.number >= FIRST_FINAL) == (weights == FINAL)
         if of_set and (not role.when or _value(role.when, names)):
             rows, cols = _value(role.rows, names), _value(role.cols, names)
-            parts = rows if isinstance(rows, tuple) else (rows,)
+            parts = tuple(n for n in rows if n) if isinstance(rows, tuple) else (rows,)
             layout = role.layouts[-1 if panels else 0]
             yield Slot(
                 stack, weights, role.number, layout, parts, cols, matrix=role.matrix, type=role.type
@@ -147,11 +148,12 @@ def slots(descriptor: dict[str, Any]) -> list[Slot]:
             continue
         s, seen = descriptor[name], set()
         names = {**descriptor[side], **s, "inner": D.input_width(s)}
+        names["per_layer_values"] = s["per_layer_width"] * (len(s["layers"]) // 2)
         out += _slots(stack, 0, names, _tied(descriptor, stack))
         for kind, weights in D.layers_of(s):
             if weights not in seen:
                 seen.add(weights)
-                widths = {"width": s["width"], "cross_width": s["cross_width"]}
+                widths = {name: s[name] for name in ("width", "cross_width", "per_layer_width")}
                 out += _slots(stack + 1, weights, {**kinds[kind], **widths})
         out += _slots(stack + 1, FINAL, s)
     last = descriptor.get("decoder") or descriptor["encoder"]

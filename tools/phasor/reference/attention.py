@@ -68,6 +68,10 @@ class Weights:
         self.seen = 0  # keys of an encoder that all see, 0: all of them
         # The rows of each sequence in a stack's run, which attend to each other alone.
         self.spans: dict[int, Sequence[slice]] = {R.ENCODER: _ALL, R.DECODER: _ALL}
+        # Of the decoder's run: the layer at hand, and the keys and values of each sequence that
+        # the layers before it have made.
+        self.layer = 0
+        self.kept: dict[int, list[tuple[Array, Array]]] = {}
         self._weights: dict[int, Array] = {}
         small = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
         self._keep = shared or small
@@ -279,6 +283,8 @@ class Attention(Weights):
     ) -> Array:
         heads, kv, w = kind["heads"], kind["kv_heads"], kind["head_width"]
         q, k, v = self.projected(h, kind, stack, weights)
+        if kind["keys_of"]:
+            return self._borrowing(q, kind, index, stack, weights)
         if kind["mixer"] == D.CONVOLUTION:
             mixed = [
                 self._convolved(q[span], k[span], v[span], weights) for span in self.spans[stack]
@@ -287,24 +293,56 @@ class Attention(Weights):
         if kind["qk_norm"] and kind["qk_norm_place"] == D.NORM_FIRST:
             q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
             k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
+        if kind["value_norm"]:
+            v = self.qk_norm(v, kind, stack, weights, R.V_NORM)
         q, k, v = q.reshape(-1, heads, w), k.reshape(-1, kv, w), v.reshape(-1, kv, w)
-        spans, more = self.spans[stack], None
+        more: list[Any] = [None] * len(self.spans[stack])
         if kind["cross"] == D.MERGED:
             more = self.merged(there(memory), kind, weights)
-        mixed = [
-            self._attended(
-                q[span],
-                k[span],
-                v[span],
-                kind,
-                index,
-                stack,
-                weights=weights,
-                more=more[i] if more else None,
-            )
-            for i, span in enumerate(spans)
-        ]
+        self.kept[self.layer] = []
+        mixed = []
+        for span, other in zip(self.spans[stack], more):
+            turned = self._placed(q[span], kind, index, stack, weights, role=R.Q_NORM)
+            keys = self._placed(k[span], kind, index, stack, weights, role=R.K_NORM)
+            values = v[span]
+            if stack == R.DECODER:
+                keys, values = self.cached(keys), self.cached(values)
+                self.kept[self.layer].append((keys, values))
+            own = keys, values, kind, index, stack
+            mixed.append(self._attended(turned, *own, weights=weights, more=other))
         return self._given(np.concatenate(mixed), kind, stack, weights)
+
+    def _borrowing(
+        self, q: Array, kind: dict[str, Any], index: int, stack: int, weights: int
+    ) -> Array:
+        """What queries (T, H·w) give over an earlier layer's keys and values."""
+        if kind["qk_norm"] and kind["qk_norm_place"] == D.NORM_FIRST:
+            q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
+        q = q.reshape(-1, kind["heads"], kind["head_width"])
+        mixed = []
+        for span, (keys, values) in zip(self.spans[stack], self.kept[kind["keys_of"] - 1]):
+            turned = self._placed(q[span], kind, index, stack, weights, role=R.Q_NORM)
+            mixed.append(self._attended(turned, keys, values, kind, index, stack, weights=weights))
+        return self._given(np.concatenate(mixed), kind, stack, weights)
+
+    def _placed(
+        self,
+        x: Array,
+        kind: dict[str, Any],
+        index: int,
+        stack: int,
+        weights: int,
+        role: int,
+    ) -> Array:
+        """Queries or keys (T, n, w), rotated by their positions, and their norm where it comes
+        after that."""
+        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
+            halves = kind["position"] == D.ROTARY_HALVES
+            x = rotate(x, inv_freq, np.arange(len(x)), halves, kind["rotary_factor"])
+        if kind["qk_norm"] and kind["qk_norm_place"] != D.NORM_FIRST:
+            x = self.qk_norm(x.reshape(len(x), -1), kind, stack, weights, role).reshape(x.shape)
+        return x
 
     def _given(self, mixed: Array, kind: dict[str, Any], stack: int, weights: int) -> Array:
         """What the sub-layer gives of (T, H·w)."""
@@ -332,26 +370,13 @@ class Attention(Weights):
         index: int,
         stack: int,
         weights: int,
-        more: tuple[Array, Array] | None,
+        more: tuple[Array, Array] | None = None,
     ) -> Array:
         """One sequence's rows: q (T, H, w), k and v (T, KV, w) -> (T, H·w). more: of
         attention()."""
         count = len(q)
         at = np.arange(count)
-        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
-            inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
-            q, k = (
-                rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"])
-                for x in (q, k)
-            )
-        if kind["qk_norm"] and kind["qk_norm_place"] != D.NORM_FIRST:
-            q, k = (
-                self.qk_norm(x.reshape(count, -1), kind, stack, weights, role).reshape(x.shape)
-                for x, role in ((q, R.Q_NORM), (k, R.K_NORM))
-            )
         distance, seen = at[None, :] - at[:, None], None  # key − query
-        if stack == R.DECODER:
-            k, v = self.cached(k), self.cached(v)
         if stack == R.DECODER or kind["causal"]:
             seen = distance <= 0
             if kind["window"]:

@@ -73,14 +73,22 @@ class Reference(Attention):
     CACHES; cross-attention's too.
     """
 
+    per_layer: Array  # (T, L·P) of the decoder's run, where it has them
+
+    def activation(
+        self, kind: dict[str, Any], stack: int, weights: int
+    ) -> Callable[[Array], Array]:
+        """That of a layer's feed-forward."""
+        if kind["activation"] == D.XIELU:
+            numbers = self.need(stack, weights, R.XIELU)
+            return lambda x: xielu(x, *numbers)
+        result: Callable[[Array], Array] = ACTIVATIONS[kind["activation"]]
+        return result
+
     def feed_forward(self, h: Array, kind: dict[str, Any], stack: int, weights: int) -> Array:
         """Section 3.3, or the gated form of Shazeer 2020."""
         h = self.linear(h, stack, weights, R.FFN_IN)
-        if kind["activation"] == D.XIELU:
-            numbers = self.need(stack, weights, R.XIELU)
-            activation: Callable[[Array], Array] = lambda x: xielu(x, *numbers)
-        else:
-            activation = ACTIVATIONS[kind["activation"]]
+        activation = self.activation(kind, stack, weights)
         if kind["gated"]:
             gate, up = np.split(h, 2, axis=1)
             h = activation(gate) * up
@@ -111,9 +119,8 @@ class Reference(Attention):
         attended = self.self_attention(before, kind, index, stack, weights, memory)
         if kind["parallel"]:
             other = before if kind["parallel"] == D.SHARED_INPUT else norm(x, R.FFN_BEFORE)
-            return add(
-                x, attended + self.feed_forward(other, kind, stack, weights), R.ATTENTION_AFTER
-            )
+            given = attended + self.feed_forward(other, kind, stack, weights)
+            return self._end(add(x, given, R.ATTENTION_AFTER), add, kind, stack, weights)
         x = add(x, attended, R.ATTENTION_AFTER)
         if kind["cross"] == D.OWN_CROSS:
             x = add(
@@ -121,7 +128,31 @@ class Reference(Attention):
                 self.cross_attention(norm(x, R.CROSS_BEFORE), there(memory), kind, weights),
                 R.CROSS_AFTER,
             )
-        return add(x, self.feed_forward(norm(x, R.FFN_BEFORE), kind, stack, weights), R.FFN_AFTER)
+        x = add(x, self.feed_forward(norm(x, R.FFN_BEFORE), kind, stack, weights), R.FFN_AFTER)
+        return self._end(x, add, kind, stack, weights)
+
+    def _end(
+        self, x: Array, add: Callable[..., Array], kind: dict[str, Any], stack: int, weights: int
+    ) -> Array:
+        """Behind the feed-forward: the layer's part of the per-layer embeddings, behind a gate,
+        and the layer's scale (rule 1.26)."""
+        if stack == R.DECODER and self.d["decoder"]["per_layer_width"]:
+            width = self.d["decoder"]["per_layer_width"]
+            own = self.per_layer[:, self.layer * width : (self.layer + 1) * width]
+            gate = self.product(x, stack, weights, R.PER_LAYER_GATE)
+            h = self.activation(kind, stack, weights)(gate) * own
+            x = add(x, self.product(h, stack, weights, R.PER_LAYER_OUT), R.PER_LAYER_AFTER)
+        return x * self.need(stack, weights, R.LAYER_SCALE) if kind["layer_scale"] else x
+
+    def _per_layer(self, x: Array, ids: Array) -> Array:
+        """The per-layer embeddings (T, L·P) of ids, whose embeddings are x (T, D)."""
+        s = self.d["decoder"]
+        width, eps = s["per_layer_width"], s["per_layer_norm_eps"]
+        y = self.product(x, R.TARGET, 0, R.PER_LAYER_PROJECTION).reshape(len(x), -1, width)
+        y = self.norm(y, s["per_layer_norm"], eps, R.TARGET, 0, R.PER_LAYER_NORM)
+        rows = self.rows_at(R.TARGET, 0, R.PER_LAYER, ids) * self.dtype.type(s["per_layer_scale"])
+        result: Array = y.reshape(len(x), -1) + rows
+        return result
 
     # ---- the whole
 
@@ -177,7 +208,9 @@ class Reference(Attention):
     ) -> Run:
         s, trace = self.d[name], Trace()
         x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs, segments)
-        for index, weights in D.layers_of(s):
+        if stack == R.DECODER and s["per_layer_width"]:
+            self.per_layer = self._per_layer(x, np.asarray(ids, dtype=np.int64))
+        for self.layer, (index, weights) in enumerate(D.layers_of(s)):
             yield
             x = self.block(x, memory, index, stack, weights)
             trace.residuals.append(x)
