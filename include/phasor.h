@@ -1082,7 +1082,7 @@ uint32_t phasor_piece_flags(const phasor_model* model, uint32_t side,
 enum {
   PHASOR_SEE_RESIDUAL = 1,
   PHASOR_SEE_SELF_ATTENTION = 2, /* not of a layer with a short convolution */
-  PHASOR_SEE_CROSS_ATTENTION = 3,
+  PHASOR_SEE_CROSS_ATTENTION = 3, /* of a merged layer each has its keys' share: 1 together */
   PHASOR_SEE_EMBEDDING = 4,
   PHASOR_SEE_FINAL = 5 /* output of the stack, after its final norm */
 };

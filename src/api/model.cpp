@@ -392,6 +392,7 @@ phasor_status phasor_record_put(const phasor_model* model, void* file, const pha
     return bad_input(error, "the model was opened with another file");
   if (!find_record(&r, *model))
     return fail(error, PHASOR_BAD_FILE, {kSectionRecord, PHASOR_NONE, 0, 0}, "no record");
+  required(given.source, given.calibration, given.method);
   if (!(given.divergence >= 0 && given.divergence <= 3e38f))
     return bad_input(error, "divergence ", given.divergence, ": expected a number from 0 on");
   bool sound = given.method_bytes >= 1 && given.method_bytes <= kMethodBytes;

@@ -285,6 +285,11 @@ TEST_CASE("phasor.hpp: sequences, states, jobs and test vectors") {
   const auto recorded = phasor::OwnedModel::open(phasor::Bytes(bytes));
   REQUIRE(recorded);
   CHECK(recorded->vector(0)->hash == hashes[0]);
+  CHECK(model->record().status() == PHASOR_BAD_INPUT);  // the file has none
+  phasor::Record record;
+  record.method = "exact";
+  record.method_bytes = 5;
+  CHECK(model->put_record(bytes.data(), record).status() == PHASOR_BAD_FILE);
 }
 
 TEST_CASE("phasor.hpp: an encoder, and another type of its weights") {

@@ -15,7 +15,9 @@ namespace {
 struct Written {
   uint32_t rows, samples = 2, numerics = 0, divergence = bits_of(0.5), value = bits_of(-1);
   std::vector<uint32_t> places = {0, 5};
-  std::string method = std::string("rounded").append(kMethodBytes - 7, '\0'), behind;
+  std::string method = std::string("rounded").append(kMethodBytes - 7, '\0'), behind = {};
+
+  explicit Written(uint32_t count) : rows(count) {}
 
   std::string bytes() const {
     std::string out = words({rows, samples, divergence, numerics});
@@ -103,12 +105,12 @@ TEST_CASE("refusals: a record, number by number") {
     const uint32_t count = rows_of(golden);
     for (const Row& row : rows) {
       CAPTURE(number++);
-      Written record{count};
+      Written record(count);
       row.edit(&record);
       expect(opened(file_with(golden, record)), row.sound ? PHASOR_OK : PHASOR_BAD_FILE,
              row.sound ? "" : "record: the section is not sound");
     }
-    const std::string whole = Written{count}.bytes();
+    const std::string whole = Written(count).bytes();
     for (const std::size_t size :
          {std::size_t{1}, std::size_t{143}, std::size_t{144}, whole.size() - 1}) {
       CAPTURE(size);
@@ -125,7 +127,7 @@ TEST_CASE("refusals: a record, number by number") {
 }
 
 TEST_CASE("a record is what was put, and its rows stay") {
-  const Block file = file_with("tiny-lm-f32", {rows_of("tiny-lm-f32")});
+  const Block file = file_with("tiny-lm-f32", Written(rows_of("tiny-lm-f32")));
   Engine e(file, nullptr);
   phasor_record record = PHASOR_RECORD_INIT;
   phasor_error error = PHASOR_ERROR_INIT;

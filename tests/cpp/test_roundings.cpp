@@ -54,8 +54,8 @@ class Expected {
       if (!reader->weight) continue;
       const Type type = reader->weight.type;
       const uint32_t wide = reader->weight.inputs != 0 ? 3 : 0;
-      if (type == Type::q8r || type == Type::q8rh)
-        ++readers_of[wide + (type == Type::q8rh ? 2 : 1)];
+      if (phasor::has_row_scale(type))
+        ++readers_of[wide + (phasor::rotated_type(type) ? 2 : 1)];
       else if (type != Type::f32 && type != Type::f16 && type != Type::bf16)
         ++readers_of[wide];
     }
@@ -127,8 +127,13 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     Expected source;
     if (opened.sourced()) source.stack(m, phasor::kEncoder, sides[0].count());
     std::vector<const phasor::Linear*> crossing;
-    for (uint32_t i = 0; i < m.layer_count[phasor::kDecoder]; ++i)
-      crossing.push_back(&m.layer(phasor::kDecoder, i).cross_kv);
+    for (uint32_t i = 0; i < m.layer_count[phasor::kDecoder]; ++i) {
+      const phasor::Layer& l = m.layer(phasor::kDecoder, i);
+      crossing.push_back(&l.cross_kv);
+      if (!phasor::merges(m.kind(l))) continue;
+      crossing.push_back(&l.qkv);
+      crossing.push_back(&l.v);
+    }
     source.input(sides[0].count(), crossing);
     CHECK(counted == source.total);
     mixed += source.mixed;

@@ -917,7 +917,7 @@ def write_described(
             return values
         return (
             given(values, kind_)
-            if kind_ not in L.ROUNDED
+            if kind_ not in L.ROUNDED or kind_ in L.TABLES
             else Quantized(*L.quantize(values, kind_), kind_)
             if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)

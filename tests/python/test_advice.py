@@ -595,6 +595,7 @@ ELSEWHERE = {
     "not the shared library of this package": LIBRARY,
     "others can reach it. TRY: --key-file FILE": SERVER,
     "TRY: --port": SERVER,
+    "TRY: --i2s-blocks": "python/test_gguf_i2.py::test_the_order_must_be_said",
     "gives text: use /v1/completions": SERVED,
     "gives vectors: use /v1/embeddings": SERVED,
     ", that of this model": ORIGINAL,

@@ -1407,7 +1407,7 @@ def test_dora(llama, adapter, capsys):
     )
     adapter.arrays[place] = magnitude
     assert llama.run("--lora", adapter.write()) == 0
-    first = contents(llama.output)
+    first = llama.output.read_bytes()
     base = llama.arrays[f"{QUERY}.weight"].astype(np.float64)
     scale = adapter.config["lora_alpha"] / RANK
     wanted = base + scale * (adapter.b.astype(np.float64) @ adapter.a.astype(np.float64))
@@ -1415,7 +1415,7 @@ def test_dora(llama, adapter, capsys):
         row *= np.float64(length) / np.sqrt((row * row).sum())
     llama.arrays[f"{QUERY}.weight"] = wanted.astype(np.float32)
     assert llama.run() == 0
-    one, other = (weights_of_q(data, llama) for data in (first, contents(llama.output)))
+    one, other = (weights_of_q(data, llama) for data in (first, llama.output.read_bytes()))
     np.testing.assert_allclose(one, other, rtol=3e-7)
     llama.arrays[f"{QUERY}.weight"] = base.astype(np.float32)
     llama.output.unlink()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from conversions import refused
+from conversions import contents, refused
 from phasor import convert
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError
@@ -188,14 +188,14 @@ def test_doubles_buffers_and_a_head_that_is_not_used(bert, capsys):
 
 
 def test_the_first_checkpoints_names_of_norms(bert):
-    first = bert.descriptor(), bert.output.read_bytes()
+    first = bert.descriptor(), contents(bert.output)
     bert.arrays = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
             "LayerNorm.bias", "LayerNorm.beta"
         ): value
         for name, value in bert.arrays.items()
     }
-    assert (bert.descriptor(), bert.output.read_bytes()) == first
+    assert (bert.descriptor(), contents(bert.output)) == first
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from conversions import refused
+from conversions import contents, refused
 from phasor import convert
 from places import ROOT
 from texts import write_json
@@ -45,11 +45,11 @@ class Pair:
             "logit_scale": np.ones((), np.float32),
         }
 
-    def converted(self, alone: bool = False) -> bytes:
+    def converted(self, alone: bool = False) -> dict[int, bytes]:
         self.write(alone)
         out = self.path.with_suffix(".phasor")
         assert convert.main([str(self.path), "-o", str(out)]) == 0
-        return out.read_bytes()
+        return contents(out)
 
     def write(self, alone: bool = False) -> Path:
         self.path.mkdir(exist_ok=True)

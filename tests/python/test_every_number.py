@@ -93,7 +93,7 @@ def _sections(data: bytes) -> None:
 def _gguf(folder: Path) -> bytes:
     rng = random.Random(3)
     keys = checkpoints._metadata() | checkpoints._tokenizer_keys(rng)
-    return checkpoints.gguf_bytes(rng, keys, checkpoints._gguf_tensors(rng, "llama"), False)
+    return checkpoints.gguf_bytes(rng, keys, checkpoints._gguf_tensors(rng, "llama", 0), False)
 
 
 def _llama2c(version: int) -> Callable[[Path], bytes]:

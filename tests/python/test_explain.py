@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import torch_zip
+from conversions import contents
 from phasor import convert
 from phasor.drafts import trial
 from phasor.format.file import PhasorFile
@@ -376,5 +377,5 @@ def test_a_list_whose_entries_are_halves_of_layers(tmp_path, capsys):
         (folder / "m.toml").write_text(with_lines(toml, heads=3))
         words = [str(path), "-o", str(folder / "m.phasor"), "--quiet"]
         assert convert.main(words) == 0, capsys.readouterr().err
-        files.append((folder / "m.phasor").read_bytes())
+        files.append(contents(folder / "m.phasor"))
     assert files[0] == files[1]

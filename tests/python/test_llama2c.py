@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import torch_zip  # noqa: E402
-from conversions import convert_to, refused
+from conversions import contents, convert_to, refused
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from phasor.sources.llama2c import model as llama2c  # noqa: E402
@@ -233,8 +233,8 @@ class Small:
         )
 
 
-def converted(source: Path, *more: object) -> bytes:
-    return convert_to(source, source.parent / "out.phasor", *more).read_bytes()
+def converted(source: Path, *more: object) -> dict[int, bytes]:
+    return contents(convert_to(source, source.parent / "out.phasor", *more))
 
 
 @pytest.mark.parametrize("own_output", [False, True])
@@ -329,5 +329,5 @@ def test_a_checkpoint_that_is_not_understood(
 
 def test_the_published_checkpoint_gives_the_file_of_its_export(tmp_path: Path) -> None:
     names = ("llama2xs.ckpt.pt", "llama2xs.model.bin")
-    first, second = (of_shared(name, tmp_path / "xs").read_bytes() for name in names)
+    first, second = (contents(of_shared(name, tmp_path / "xs")) for name in names)
     assert first == second

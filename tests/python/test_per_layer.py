@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz/python"))
+for folder in ("fuzz/python", "golden"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
+import make_models
 import models
 from phasor.errors import PhasorError
 from phasor.families.decoder import Decoder
@@ -19,10 +22,12 @@ from phasor.families.decoders.gemma4 import GEMMA4
 from phasor.families.hf_config import Config
 from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
+from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
+from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
-from places import ROOT
+from places import ROOT, told
 
 GOLDEN = ROOT / "tests/golden/models/tiny-gemma4-f32.phasor"
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -125,3 +130,25 @@ def test_the_table_alone_tells_tokens_apart() -> None:
     table[7] = table[8]
     rows = [model.output(model.decode([id_])) for id_ in (7, 8)]
     np.testing.assert_array_equal(rows[0], rows[1])
+
+
+def test_the_table_stays_in_the_file(phasor: Path, tmp_path: Path) -> None:
+    """A token reads one row of it: of a mapped file only pages around such rows become resident."""
+    descriptor = make_models.gemma4()
+    descriptor["target"].update(vocabulary=32768, end=[])
+    descriptor["decoder"]["per_layer_width"] = 128
+
+    def weights(slot: R.Slot) -> np.ndarray:
+        count = sum(slot.parts)
+        if slot.type == L.F64:
+            return 10000.0 ** (-np.arange(count) / count)
+        ones = slot.layout == L.VECTOR
+        return np.full((count,) if ones else (count, slot.cols), float(ones), np.float32)
+
+    path = tmp_path / "m.phasor"
+    with open(path, "wb") as file:
+        write_model(file, descriptor, weights, L.Q8)
+    words = ["--load", "map", "--json", "-n", "8", "--length", "3", "--reps", "1"]
+    said = json.loads(told(phasor, "bench", path, *words, "--context", "64", timeout=120))
+    assert path.stat().st_size > 25 << 20
+    assert said["rss_bytes"] < path.stat().st_size / 2  # the peak counts the forked parent too

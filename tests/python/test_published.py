@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import translators as T
-from conversions import convert_to
+from conversions import contents, convert_to
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.encoder_decoders import FAMILIES
 from phasor.format.layout import PhasorError
@@ -276,7 +276,7 @@ def test_names_without_their_beginning(name, tmp_path):
         folder = T.write(tmp_path / where / "m", kind, **classes)
         save_file(held, folder / WEIGHTS)
         convert_to(folder, tmp_path / where / "f")
-        made.append((tmp_path / where / "f").read_bytes())
+        made.append(contents(tmp_path / where / "f"))
     assert made[0] == made[1]
 
 

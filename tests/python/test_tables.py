@@ -20,7 +20,7 @@ from phasor.format.layout import PhasorError
 from places import ROOT, told
 
 MODELS = sorted((ROOT / "tests/golden/models").glob("*-f32.phasor"))
-GENERATED = 100
+GENERATED = 200
 SUPERSCRIPTS = {ord(c): str(i) for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 TYPE_NAMES = {D.U32: "u32", D.FLOAT: "f32", D.STRING: "string", D.IDS: "u32[]"}
 # What a build with all words reads a matrix of.
@@ -162,8 +162,9 @@ def test_the_engine_has_the_roles_of_the_converter(driver, tmp_path):
         asked = []
         for key, is_there, layouts, types, name, cols, *parts in lines(driver, path):
             stack, role = int(key) >> 24, int(key) & 0xFF
-            # The engine has the rows of cross-attention for an encoder too, where none is there.
-            table_stack = R.DECODER if stack == R.ENCODER else stack
+            # The engine has the rows of cross-attention and of per-layer embeddings for an
+            # encoder's side too, where none is there.
+            table_stack = {R.ENCODER: R.DECODER, R.SOURCE: R.TARGET}.get(stack, stack)
             row = next(r for r in R.ROLES if table_stack in r.stacks and r.number == role)
             wanted = MATRIX_TYPES if row.matrix else (row.type,)
             assert (int(layouts), int(types), name) == (

@@ -317,6 +317,16 @@ CASES = {
         blocks={1: _short(5)},
         extra={"token_embd_norm": (WIDTH,)},
     ),
+    "bitnet": _case(
+        "bitnet",
+        {
+            **{**_attention(2), **_SWIGLU, **_TWO},
+            **{"attn_sub_norm": (WIDTH,), "ffn_sub_norm": (HIDDEN,)},
+        },
+        _GQA,
+        (),
+        ("output_norm",),
+    ),
     "smollm3": _case(
         "smollm3", {**_attention(2), **_SWIGLU, **_TWO}, _GQA, (), ("output_norm",), layers=6
     ),

@@ -19,15 +19,17 @@ BM_DEFINE_netduinoplus2    = -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=$(BM_AREN
 BM_ARENA_netduinoplus2    := 108
 BM_STACK_netduinoplus2    := 8192
 # All golden models do not fit its flash at once: an image for each of these groups.
+# The models of the first half and of the second, where all together do not fit into the board's flash for weights.
+BM_PARTS_mps3-an547 := first second
 BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9 10
 BM_PART_1 := additive albert alibi three-way-f32 three-way-q8
 BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
 BM_PART_3 := chat classes-q8 clipped d2l
 BM_PART_4 := neox olmo2 opt classes-f32
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh post-sin-q4
-BM_PART_6 := gptj-f32 relative
+BM_PART_6 := gptj-f32 relative lm
 BM_PART_7 := rotary t5 three-way-lm
-BM_PART_8 := gptj-bf16 gptj-inputs16 lm post-sin-f32
+BM_PART_8 := gptj-bf16 gptj-inputs16 post-sin-f32
 BM_PART_9 := disentangled modernbert pre-learned
 BM_PART_10 := lfm2 bitnet
 # tiny-gemma4's block has 11 KiB: it runs on the other boards.
@@ -58,7 +60,9 @@ BM_SLOW   := mps2-an385
 BM_DRAWN  := awk -v of=$${TEST_SHARE:-1} -v seed=$${TEST_SEED:-0} '(NR + seed) % of == 0'
 BM_MODELS ?= $(if $(filter $(BM_SLOW),$(BOARD)),$(shell printf '%s\n' $(BM_GOLDEN) | $(BM_DRAWN)),$(BM_GOLDEN))
 BM_PARTS   = $(or $(BM_PARTS_$(BOARD)),all)
-bm_models  = $(if $(filter all,$1),$(BM_MODELS),$(filter $(foreach f,$(BM_PART_$1),$(BM_TINY)-$f.phasor $(BM_TINY)-$f-%.phasor),$(BM_MODELS)))
+BM_FIRST    = $(wordlist 1,60,$(BM_MODELS))
+BM_SECOND   = $(filter-out $(BM_FIRST),$(BM_MODELS))
+bm_models  = $(if $(filter all,$1),$(BM_MODELS),$(if $(filter first,$1),$(BM_FIRST),$(if $(filter second,$1),$(BM_SECOND),$(filter $(foreach f,$(BM_PART_$1),$(BM_TINY)-$f.phasor $(BM_TINY)-$f-%.phasor),$(BM_MODELS)))))
 BM_LEVEL   = $(CPU_LEVEL_$(BM_CORE_$(BOARD)))
 BM_LEVEL_FLAGS = $(if $(filter level_$(BM_LEVEL).o,$(@F)),$(LEVEL_FLAGS_$(BM_LEVEL)))
 BM_SRC    := $(PLAIN_SRC) $(call level_sources,scalar $(BM_LEVEL))
@@ -129,26 +133,31 @@ $(BM_OUT)/$1/speak.o: $(BM_DIR)/speak.c $(BM_OUT)/$1/model.h $(BM_OUT)/$1/inputs
 endef
 $(foreach i,story translate marian,$(eval $(call BM_SPEAK,$i)))
 
-# A story model of BitNet's form with random weights, as q2r and as q8: what a token takes (tests/machines/baremetal/tokens.c).
-BM_TERNARY := q2r q8
-BM_LIMITS_ternary = --context 64 --chunk 1 --tables rows --cache f16
-build/ternary-%.phasor: $(BM_DIR)/make_ternary.py
+# Story models with random weights: what a token takes (tests/machines/baremetal/tokens.c), of q2r beside q8, and with per-layer embeddings
+# beside none.
+BM_COUNTED := q2r q8 tables plain
+BM_LIMITS_counted = --context 64 --chunk 1 --tables rows --cache f16
+build/counted-%.phasor: $(BM_DIR)/make_counted.py
 	$(BM_PYTHON) $< $@ $*
-$(BM_OUT)/ternary-%/model.phasor: build/ternary-%.phasor
+$(BM_OUT)/counted-%/model.phasor: build/counted-%.phasor
 	@mkdir -p $(@D) && cp $< $@
-$(BM_OUT)/ternary-%/model.h: $(BM_OUT)/ternary-%/model.phasor $(BM_PROGRAM)
-	$(BM_PROGRAM) inspect $< $(BM_LIMITS_ternary) --emit h > $@
-$(BM_OUT)/ternary-%/model.o: $(BM_OUT)/ternary-%/model.phasor $(BM_PROGRAM)
+$(BM_OUT)/counted-%/model.h: $(BM_OUT)/counted-%/model.phasor $(BM_PROGRAM)
+	$(BM_PROGRAM) inspect $< $(BM_LIMITS_counted) --emit h > $@
+$(BM_OUT)/counted-%/model.o: $(BM_OUT)/counted-%/model.phasor $(BM_PROGRAM)
 	$(BM_PROGRAM) inspect $< --emit asm > $(@:.o=.S)
 	$(call short,CC)$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $(@:.o=.S) -o $@
-$(BM_OUT)/ternary-%/tokens.o: $(BM_DIR)/tokens.c $(BM_OUT)/ternary-%/model.h $(BM_OUT)/flags
+$(BM_OUT)/counted-%/tokens.o: $(BM_DIR)/tokens.c $(BM_OUT)/counted-%/model.h $(BM_OUT)/flags
 	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -I$(@D) -c $< -o $@
-$(BM_OUT)/ternary-%.elf: $(BM_OUT)/ternary-%/tokens.o $(BM_OUT)/ternary-%/model.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
+$(BM_OUT)/counted-%.elf: $(BM_OUT)/counted-%/tokens.o $(BM_OUT)/counted-%/model.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
 	$(call short,LINK)$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
-.PHONY: bench-ternary
-.SECONDARY: $(BM_TERNARY:%=build/ternary-%.phasor) $(foreach t,$(BM_TERNARY),$(BM_OUT)/ternary-$t/model.phasor $(BM_OUT)/ternary-$t/model.h $(BM_OUT)/ternary-$t/model.o $(BM_OUT)/ternary-$t/tokens.o)
-bench-ternary: $(BM_TERNARY:%=$(BM_OUT)/ternary-%.elf) $(COUNT_PLUGIN)
-	@python3 $(BM_DIR)/count_tokens.py --program $(BM_PROGRAM) $(BOARD) $(COUNT_PLUGIN) $(foreach t,$(BM_TERNARY),$t=$(BM_OUT)/ternary-$t.elf:$(BM_OUT)/ternary-$t/model.phasor)
+.PHONY: bench-ternary bench-per-layer
+.SECONDARY: $(BM_COUNTED:%=build/counted-%.phasor) $(foreach t,$(BM_COUNTED),$(BM_OUT)/counted-$t/model.phasor $(BM_OUT)/counted-$t/model.h $(BM_OUT)/counted-$t/model.o $(BM_OUT)/counted-$t/tokens.o)
+bench-ternary: BM_PAIR := q2r q8
+bench-ternary: $(BM_OUT)/counted-q2r.elf $(BM_OUT)/counted-q8.elf
+bench-per-layer: BM_PAIR := tables plain
+bench-per-layer: $(BM_OUT)/counted-tables.elf $(BM_OUT)/counted-plain.elf
+bench-ternary bench-per-layer: $(COUNT_PLUGIN)
+	@python3 $(BM_DIR)/count_tokens.py --program $(BM_PROGRAM) $(BOARD) $(COUNT_PLUGIN) $(foreach t,$(BM_PAIR),$t=$(BM_OUT)/counted-$t.elf:$(BM_OUT)/counted-$t/model.phasor)
 
 # A user's own project, as its page says, with the board's semihosting for the serial port.
 $(BM_OUT)/example/zh_en.phasor: $(BM_TRANSLATOR)

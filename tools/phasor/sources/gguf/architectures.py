@@ -19,7 +19,7 @@ from phasor.sources.gguf.decoder import Architecture, Decoder, GGUFModel
 
 
 def read(path: Path, i2s_blocks: int | None = None) -> GGUFModel:
-    """The model of a GGUF file. i2s_blocks: as GGUF has it; None: 128. PhasorError names the file
+    """The model of a GGUF file. i2s_blocks: as GGUF has it. PhasorError names the file
     and the key, tensor or architecture that is not supported."""
     file = GGUF(path, i2s_blocks or 128)
     name = file.metadata.get("general.architecture")
@@ -33,9 +33,9 @@ def read(path: Path, i2s_blocks: int | None = None) -> GGUFModel:
     side_files.check(path, general, side_files.GGUF)
     model = Decoder(file, name, ARCHITECTURES[name]).build()
     if i2s_blocks is None and any(tensor.type.tail for tensor in file.tensors.values()):
-        model.notes.append(
-            "I2_S: read in blocks of 128 values, as bitnet.cpp writes it on x86; the file does not"
-            " say so. If it was written on ARM, give --i2s-blocks 64"
+        raise PhasorError(
+            f"{path}: I2_S: the file does not say in which order its columns lie."
+            " TRY: --i2s-blocks 128 if it was written on x86, as published files are, or 64 on ARM"
         )
     if sampling := [k for k in general if k.startswith("general.sampling.")]:
         model.notes.append(f"{printable(', '.join(sampling), 500)}: recommended, and not kept")

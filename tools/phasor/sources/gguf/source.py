@@ -37,7 +37,7 @@ def _blocks(text: str) -> int:
 I2S_BLOCKS = Option(
     "--i2s-blocks",
     "128|64",
-    "GGUF with I2_S: values of a block, 128 if it was written on x86, 64 on ARM. Default: 128.",
+    "GGUF with I2_S, which needs it: values of a block, 128 if it was written on x86, 64 on ARM.",
     _blocks,
 )
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a small story model of BitNet's form, with random weights of a fixed seed, for counts on a
-board: its blocks in q2r, with the codes of BitNet's rounding of weights, or the same weights in q8.
-Embedding, tied output, and all else are equal in both.
+"""Makes a small story model with random weights of a fixed seed, for counts on a board.
 
-    .venv/bin/python tests/machines/baremetal/make_ternary.py OUT.phasor q2r|q8
+q2r, q8: of BitNet's form, its blocks in q2r, with the codes of BitNet's rounding of weights, or the
+same weights in q8. Embedding, tied output, and all else are equal in both.
+tables, plain: of Gemma's form in q8, with per-layer embeddings of 64 values, or without them.
+
+    .venv/bin/python tests/machines/baremetal/make_counted.py OUT.phasor q2r|q8|tables|plain
 """
 
 import sys
@@ -21,9 +23,24 @@ from phasor.format.file import Quantized  # noqa: E402
 from phasor.format.writer import write_model  # noqa: E402
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS, LONGEST = 512, 256, 704, 4, 8, 4, 256
+OF_A_LAYER = 64  # values of a layer's embedding
+BITNET = {"activation": D.RELU2, "inner_norms": D.NORM_OF_OUT | D.NORM_OF_DOWN}
+TABLES = {
+    "per_layer_width": OF_A_LAYER,
+    "per_layer_scale": float(OF_A_LAYER) ** 0.5,
+    "per_layer_norm": D.RMS_NORM,
+    "per_layer_norm_eps": 1e-6,
+}
+# What a block has, and what the stack has.
+FORMS: dict[str, tuple[dict, dict]] = {
+    "q2r": (BITNET, {}),
+    "q8": (BITNET, {}),
+    "tables": ({"activation": D.GELU_TANH}, TABLES),
+    "plain": ({"activation": D.GELU_TANH}, {}),
+}
 
 
-def descriptor() -> dict:
+def descriptor(name: str) -> dict:
     head = WIDTH // HEADS
     block = {
         "norm": D.RMS_NORM,
@@ -34,11 +51,10 @@ def descriptor() -> dict:
         "head_width": head,
         "scale": float(np.float32(head**-0.5)),
         "hidden": HIDDEN,
-        "activation": D.RELU2,
         "gated": 1,
         "position": D.ROTARY_HALVES,
         "rotary_width": head,
-        "inner_norms": D.NORM_OF_OUT | D.NORM_OF_DOWN,
+        **FORMS[name][0],
     }
     layers = [n for i in range(LAYERS) for n in (0, i)]  # of each its kind and its weights
     stack = {"width": WIDTH, "layers": layers, "max_positions": LONGEST}
@@ -46,13 +62,13 @@ def descriptor() -> dict:
         "model": {"stack": D.DECODER},
         "target": {"vocabulary": VOCABULARY, "start": 1, "end": []},
         "kinds": [block],
-        "decoder": {**stack, "final_norm": D.RMS_NORM, "final_norm_eps": 1e-5},
+        "decoder": {**stack, "final_norm": D.RMS_NORM, "final_norm_eps": 1e-5, **FORMS[name][1]},
         "output": {"output": D.LOGITS},
     }
 
 
 def main(out: Path, name: str) -> int:
-    kind = L.type_code(name)
+    kind = L.Q2R if name == "q2r" else L.Q8
 
     def weights(slot: R.Slot):
         rng = np.random.default_rng(slot.key)
@@ -74,7 +90,7 @@ def main(out: Path, name: str) -> int:
         return kind if slot.stack == R.DECODER else L.Q8
 
     with replacing(out) as file:
-        write_model(file, descriptor(), weights, type_of)
+        write_model(file, descriptor(name), weights, type_of)
     return 0
 
 
