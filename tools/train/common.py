@@ -131,8 +131,8 @@ def descend(
 
 
 def keep_freed_memory() -> None:
-    """glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the
-    time)."""
+    """glibc only: keep freed memory. Otherwise each large tensor is paged in again, which takes a
+    fifth of the time."""
     mmap_threshold, trim_threshold = -3, -1
     try:
         libc = ctypes.CDLL("libc.so.6")

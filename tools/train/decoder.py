@@ -9,9 +9,9 @@ from nothing. The vocabulary is a byte-level BPE, made from the training text al
                                                texts: calibration, validation, test
 
 FILE: English TAB Chinese TAB credit. DIR of packages: `apt-get download` puts them there.
-Everything is seeded, and the batch of a step is a function of (seed, step): a resumed run goes on
-as an uninterrupted one would, from the last checkpoint. On one quiet core of a Xeon with AMX 4,096
-tokens take 0.9 s in bfloat16, compiled 0.7 s: two epochs of the recipe take an hour.
+Everything is seeded, and the batch of a step depends on the seed and the step alone. So a resumed
+run repeats an uninterrupted one from the last checkpoint on. On one quiet core of a Xeon with AMX
+4,096 tokens take 0.9 s in bfloat16, compiled 0.7 s: two epochs of the recipe take an hour.
 """
 
 from __future__ import annotations

@@ -13,6 +13,13 @@ constexpr uint32_t kOneLine = 512;                 // most ids of a line
 constexpr uint32_t kAnswer = 16;                   // most tokens of a line's target
 constexpr size_t kMostText = size_t{1} << 20;      // bytes that are read of a text
 
+// ln Σ e^x of a row.
+double log_total(const float* row, size_t width) {
+  double largest = 0;
+  const double sum = log_sum(row, width, &largest);
+  return sum + largest;
+}
+
 uint32_t longest(const vector<Sample>& samples, TokenIds Sample::* side) {
   size_t most = 1;
   for (const Sample& one : samples) most = max(most, (one.*side).size());
@@ -189,8 +196,7 @@ bool Probe::keep(Engine* e) {
     if (!finite) return;
     double length = 0;
     if (logits_) {
-      double largest = 0;
-      const double sum = log_sum(row, width_, &largest) + largest;
+      const double sum = log_total(row, width_);
       for (size_t i = 0; i < width_; ++i) {
         const double p = exponential(row[i] - sum);
         length += p * (row[i] - sum);
@@ -215,8 +221,8 @@ bool Probe::measure(Engine* e, double* divergence) {
     finite = finite && all_finite(row, width_);
     if (!finite) return;
     if (logits_) {
-      double largest = 0, mean = 0;
-      const double sum = log_sum(row, width_, &largest) + largest;
+      double mean = 0;
+      const double sum = log_total(row, width_);
       for (size_t i = 0; i < width_; ++i) mean += double{exact[i]} * (row[i] - sum);
       total += max(0.0, lengths_[at] - mean);
     } else {
@@ -246,8 +252,8 @@ double term(double log_p, double q) {
 // ascend, and of all other places together.
 double divergence_of(const float* row, size_t width, const uint32_t* places, const float* source,
                      size_t samples) {
-  double largest = 0, rest = 0;
-  const double sum = log_sum(row, width, &largest) + largest;
+  double rest = 0;
+  const double sum = log_total(row, width);
   for (size_t i = 0, k = 0; i < width; ++i)
     if (k < samples && places[k] == i)
       ++k;

@@ -40,6 +40,13 @@ def gemma2(d: Decoder) -> None:
     d.sliding(lambda i: (i + 1) % 2, d.window())
 
 
+# What both generations of T5Gemma call the norms of a block.
+T5GEMMA_NORMS = {
+    "attention_norm": "pre_self_attn_layernorm",
+    "attention_after": "post_self_attn_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "ffn_after": "post_feedforward_layernorm",
+}
 GEMMA_SIZES = settings("""
     vocab_size               256000
     hidden_size              3072

@@ -70,7 +70,7 @@ def _borrowed(d: Decoder, types: list[str]) -> list[int]:
 
 
 def _per_layer(d: Decoder) -> None:
-    """The table of per-layer embeddings, of which only the rows of the vocabulary are used."""
+    """The table of per-layer embeddings. Rows beyond the vocabulary are not used."""
     width = d.config.whole("hidden_size_per_layer_input", 0, D.MAX_WIDTH, default=0)
     rows = d.config.get("vocab_size_per_layer_input")
     if not width:
@@ -80,7 +80,8 @@ def _per_layer(d: Decoder) -> None:
             "vocab_size_per_layer_input", f"{shown(rows)}, the vocabulary has more ids"
         )
     d.per_layer_rows = int(rows)
-    # The mean of both parts is of the first's norm and of the second's scale.
+    # The library scales the sum of both parts; here the norm of the first and the scale of the
+    # second have that factor.
     d.factors["per_layer_projection_norm"] = 2**-0.5
     d.stack.update(
         per_layer_width=width,

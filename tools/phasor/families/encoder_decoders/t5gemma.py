@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phasor.families.decoder import Decoder
 from phasor.families.family import Family
-from phasor.families.gemma_like import ACTIVATION, GEMMA2_CAPS, gemma2
+from phasor.families.gemma_like import ACTIVATION, GEMMA2_CAPS, T5GEMMA_NORMS, gemma2
 from phasor.families.hf_config import NEWER
 from phasor.families.llama_like import llama_like, llama_names
 from phasor.format import descriptor as D
@@ -35,16 +35,13 @@ T5GEMMA = Family(
         (),
         _half,
         llama_names(
-            attention_norm="pre_self_attn_layernorm",
-            attention_after="post_self_attn_layernorm",
+            **T5GEMMA_NORMS,
             cross_q="cross_attn.q_proj",
             cross_k="cross_attn.k_proj",
             cross_v="cross_attn.v_proj",
             cross_out="cross_attn.o_proj",
             cross_norm="pre_cross_attn_layernorm",
             cross_after="post_cross_attn_layernorm",
-            ffn_norm="pre_feedforward_layernorm",
-            ffn_after="post_feedforward_layernorm",
         )
         | {"output": "lm_head.out_proj.weight"},
         GEMMA2_CAPS,

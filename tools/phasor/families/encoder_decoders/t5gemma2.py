@@ -9,7 +9,7 @@ from typing import Any
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.families.decoder import Decoder
 from phasor.families.family import Family
-from phasor.families.gemma_like import ACTIVATION, GEMMA3_SIZES, gemma_both
+from phasor.families.gemma_like import ACTIVATION, GEMMA3_SIZES, T5GEMMA_NORMS, gemma_both
 from phasor.families.hf_config import FULL, SLIDING, Config
 from phasor.families.llama_like import llama_like, llama_names, sliding_pattern
 from phasor.format import descriptor as D
@@ -94,12 +94,7 @@ T5GEMMA2 = Family(
             "t5gemma2_text",
             (),
             _half,
-            llama_names(
-                attention_norm="pre_self_attn_layernorm",
-                attention_after="post_self_attn_layernorm",
-                ffn_norm="pre_feedforward_layernorm",
-                ffn_after="post_feedforward_layernorm",
-            )
+            llama_names(**T5GEMMA_NORMS)
             | {"output": "lm_head.out_proj.weight"},
             GEMMA3_SIZES,
             fields=ACTIVATION["fields"],
