@@ -1,5 +1,6 @@
-"""`phasor quantize --bytes`: the size of the file, what each matrix and the whole file are measured
-to cost, beside the float64 reference, and the choice beside every type that all matrices may have.
+"""`phasor quantize` within limits: the size of the file, what each matrix and the whole file are
+measured to cost, beside the float64 reference, the choice beside every type that all matrices may
+have, what a session takes, and how fast it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_cli import LANGUAGE as NO_TEXT
-from test_cli import MODELS, bad, good, levels
+from test_cli import MODELS, bad, good, levels, phasor
 from test_encode import CLASSIFIER, HIDDEN, MASKED, SENTENCE
 
 import random_models as M
@@ -166,6 +167,82 @@ def test_moments(tmp_path):
     bad(1, *words, says=["moments, the file's matrices have"])
 
 
+BOARD = ["--context", 48, "--cache", "q8", "--tables", "rows", "--text-bytes", 0]
+
+
+@pytest.mark.parametrize("path", [LANGUAGE, TRANSLATOR], ids=["decoder", "translator"])
+def test_ram_beside_inspect(path, tmp_path):
+    """With --flash a session alone fits; without it the file too, and little is left unused."""
+    out, least = tmp_path / "o.phasor", uniform(path, tmp_path, "q4").stat().st_size
+
+    def session(file: Path, *flags: object) -> dict:
+        return json.loads(good("inspect", file, *BOARD, *flags, "--json"))["board"]
+
+    small = session(uniform(path, tmp_path, "q4"), "--chunk", 1, "--ram", "100M")["ram_needed"]
+    ram = 2 * small
+    words = ["quantize", path, out, *BOARD, "--json"]
+    report = json.loads(good(*words, "--ram", ram, "--flash", 2 * least))
+    board = session(out, "--ram", ram, "--flash", 2 * least)
+    assert report["bytes"] <= 2 * least
+    assert (report["ram_needed"], report["chunk"]) == (board["ram_needed"], board["chunk"])
+    bad(1, *words, "--ram", small // 2, "--flash", 2 * least, says=["--ram", "a session of this"])
+    stack = board["stack"]
+    for extra in (0.1, 0.5, 0.9):
+        ram = small + stack + int(least * (1 + extra)) + 8000
+        report = json.loads(good(*words, "--ram", ram))
+        needed = session(out, "--chunk", report["chunk"], "--ram", "100M")["ram_needed"]
+        assert report["ram_needed"] == needed and report["chunk"] <= 16
+        assert report["bytes"] + needed + stack <= ram
+        capped = json.loads(good(*words, "--ram", ram, "--bytes", least + 100))
+        assert capped["bytes"] <= least + 100
+    bad(1, *words, "--ram", small + least // 2, says=["a session and the smallest file"])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_shares_of_a_token(name, tmp_path):
+    """They are of the products that the cost model counts for a token, and add up to 1."""
+    path = KINDS[name]
+    other = uniform(path, tmp_path, "q8")
+    report = made(path, tmp_path / "o.phasor", path.stat().st_size)
+    shares = [m["share"] for m in report["matrices"]]
+    assert sum(shares) == pytest.approx(1)
+    keys = [k for k in PhasorFile(path).entries if k in uniform_keys(path, tmp_path)]
+    entries = [PhasorFile(file).entries for file in (path, other)]
+    part = "encode_bytes" if name in ("masked", "pooled", "classifier", "hidden") else "step_bytes"
+    exact, q8 = (json.loads(good("inspect", file, "--json"))[part] for file in (path, other))
+    read = [k for k, share in zip(keys, shares) if share > 0]
+    assert exact - q8 == sum(entries[0][k].bytes - entries[1][k].bytes for k in read)
+    weights = [entries[0][k].rows * entries[0][k].cols for k in keys]
+    known = {round(w / s) for w, s in zip(weights, shares) if s > 0}
+    assert len(known) == 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_speed_is_kept_or_refused(name, tmp_path):
+    """What is written was measured to be as fast; what cannot be is refused by its own speed."""
+    path, out = KINDS[name], tmp_path / "o.phasor"
+    words = ["quantize", path, out, "--json", "--tokens-per-second"]
+    exact = json.loads(good(*words, 1))
+    assert {m["type"] for m in exact["matrices"]} == {"f32"}
+    speed = exact["tokens_per_second"]
+    assert speed > 1
+    for share in (0.25, 1, 4):
+        out.unlink(missing_ok=True)
+        done = phasor(*words, share * speed)
+        if done.returncode == 0:
+            assert json.loads(done.stdout)["tokens_per_second"] >= share * speed
+            good("verify", out)
+        else:
+            assert "the fastest file" in done.stderr.decode() and not out.exists()
+    bad(1, *words, 1e9, says=["--tokens-per-second 1e+09: the fastest file of this size makes"])
+    size = uniform(path, tmp_path, "q8").stat().st_size * 3 // 4
+    slow = json.loads(good(*words, 1, "--bytes", size))
+    alone = made(path, out, size)
+    assert slow["bytes"] <= size
+    harm = [sum(m["harm"] for m in report["matrices"]) for report in (slow, alone)]
+    assert harm[0] <= harm[1] * 1.0001 or slow["divergence"] <= alone["divergence"]
+
+
 def test_the_same_choice_everywhere(tmp_path):
     """Threads and levels change nothing."""
     size = uniform(LANGUAGE, tmp_path, "q8").stat().st_size * 3 // 4
@@ -227,6 +304,15 @@ def test_what_does_not_work(tmp_path):
         words = ["quantize", LANGUAGE, out, "--bytes", "1M", *flag]
         bad(2, *words, says=[f"--bytes: does not go with {flag[0]}"], cwd=tmp_path)
     bad(2, "quantize", LANGUAGE, out, "--type", "q8", "--text", "t", says=["needs --bytes"])
+    for flag in (["--flash", "1M"], ["--ram", "1M"], ["--tokens-per-second", "1"]):
+        words = ["quantize", LANGUAGE, out, "--type", "q8", *flag]
+        bad(2, *words, says=[f"{flag[0]}: does not go with --type"])
+    words = ["quantize", LANGUAGE, out, "--bytes", "1M"]
+    bad(2, *words, "--flash", "1M", says=["--bytes: does not go with --flash"])
+    bad(2, *words, "--context", "9", says=["--context: needs --ram"])
+    bad(2, "quantize", LANGUAGE, out, says=["expected --bytes or --type"])
+    words = ["quantize", LANGUAGE, out, "--flash", small - 1000]
+    bad(1, *words, says=["--flash", "the smallest file"])
     narrow = uniform(LANGUAGE, tmp_path, "q8")
     bad(1, "quantize", narrow, out, "--bytes", "1M", says=["give the model in f32"])
     (tmp_path / "t").write_text("a\n")

@@ -93,8 +93,7 @@ CASES = [
         ["fill", "unmasked", "--ids", "5,4,6", "--mask", "4"],
     ),
     usage(
-        "quantize: expected --bytes or --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
-        "q4k",
+        "quantize: expected --bytes or --type, one of ",
         ["quantize", LANGUAGE, "q.phasor"],
         ["quantize", LANGUAGE, "b.phasor", "--bytes", "1M"],
         *(
@@ -102,8 +101,32 @@ CASES = [
             for t in "f32 f16 bf16 q8 q4 q8r q8rh q4m q4k q4t".split()
         ),
     ),
+    case(
+        "--ram %s: a session and the smallest file of this model take %s bytes. TRY: a smaller "
+        "--context, or --flash",
+        ["quantize", LANGUAGE, "q.phasor", "--ram", "99K"],
+        ["quantize", LANGUAGE, "q.phasor", "--ram", "99K", *WINDOW, "--chunk", "1"],
+        ["quantize", LANGUAGE, "q.phasor", "--ram", "99K", "--flash", "99K", "--context", "16"],
+    ),
+    case(
+        "--ram %s: a session of this model takes %s bytes. TRY: phasor inspect %s with the same "
+        "flags, which says what saves memory",
+        ["quantize", LANGUAGE, "q.phasor", "--ram", "16K", "--flash", "1M"],
+        ["quantize", LANGUAGE, "q.phasor", "--ram", "64K", "--flash", "1M", *WINDOW],
+    ),
+    case(
+        "--tokens-per-second %.6g: the fastest file of this size makes %.1f here. TRY: --threads, "
+        "or fewer tokens a second",
+        ["quantize", LANGUAGE, "q.phasor", "--tokens-per-second", "1e9"],
+        ["quantize", LANGUAGE, "q.phasor", "--tokens-per-second", "1", "--threads", "2"],
+    ),
     usage(
-        "--text: needs --bytes",
+        "%s: needs --ram",
+        ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M", *WINDOW],
+        ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M", "--ram", "1M", *WINDOW],
+    ),
+    usage(
+        "--text: needs --bytes, or another limit",
         ["quantize", LANGUAGE, "q.phasor", "--type", "q8", "--text", "t.txt"],
         ["quantize", LANGUAGE, "q.phasor", "--type", "q8"],
     ),
@@ -319,7 +342,7 @@ def test_the_advice_works(one, made, tmp_path):
     words = [made.get(word, word) for word in one.wrong]
     (tmp_path / "text.txt").write_text("word1 word2\n")
     said = bad(one.status, *words, cwd=tmp_path)
-    form = "(?:.*)".join(map(re.escape, re.split(r"%(?:zu|[su]|)", one.advice)))
+    form = "(?:.*)".join(map(re.escape, re.split(r"%(?:zu|[su]|\.\d[fg]|)", one.advice)))
     assert re.search(form, said), said
     for right in one.right:
         good(*(made.get(word, word) for word in right), cwd=tmp_path)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../engine/pass.h"
 #include "../engine/wording.h"
 
 namespace cli {
@@ -14,6 +15,11 @@ constexpr const char *kMiddle = "q8", *kAbove = "f16";
 constexpr const char* kBelow[] = {"q4", "q4k", "q4m", "q4t"};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
 constexpr uint64_t kAlign = 64;
+// Shares of the price of a way that are its time, where both bytes and time are limited.
+constexpr double kShares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1};
+constexpr uint32_t kChunk = 16;  // of a session that shares its RAM with the weights
+constexpr int kTries = 4;  // choices until one is measured to be fast and small enough
+constexpr uint32_t kCrossKeys = 0x60;  // role of what a source needs once
 
 uint64_t padded(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -27,28 +33,45 @@ struct Way {
   const char* type;
   uint64_t bytes;
   double harm;
+  double seconds = 0;  // of its part of a token
+  double price = 0;
 };
 
 struct Matrix {
   uint32_t tensor;
   string name;
   uint64_t offset, bytes;  // in f32
-  vector<Way> all, ways;  // in the order of measurement; the hull
-  size_t chosen = 0;
+  double share;            // of a token's products
+  vector<Way> all;         // in the order of measurement
+  size_t chosen = 0;       // of them
 };
 
-// Ways on the lower convex hull of (bytes, harm), from the smallest on: what a further byte brings
+// All matrices in one type.
+struct Uniform {
+  const char* type;
+  uint64_t bytes;
+  double seconds;
+};
+
+// What a file was measured to be.
+struct Measured {
+  double divergence = 0, seconds = 0;
+  Fit fit;
+  uint32_t inputs = 0;
+  bool meets = true;  // what is wanted of memory and speed
+};
+
+double gain(const Way& a, const Way& b) { return (a.harm - b.harm) / (b.price - a.price); }
+
+// Ways on the lower convex hull of (price, harm), from the cheapest on: what a further price brings
 // falls from each to the next.
 vector<Way> hull(vector<Way> ways) {
   std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-    return a.bytes != b.bytes ? a.bytes < b.bytes : a.harm < b.harm;
+    return a.price != b.price ? a.price < b.price : a.harm < b.harm;
   });
-  const auto gain = [](const Way& a, const Way& b) {
-    return (a.harm - b.harm) / double(b.bytes - a.bytes);
-  };
   vector<Way> out;
   for (const Way& way : ways) {
-    if (!out.empty() && (way.harm >= out.back().harm || way.bytes == out.back().bytes)) continue;
+    if (!out.empty() && (way.harm >= out.back().harm || way.price <= out.back().price)) continue;
     while (out.size() > 1 && gain(out.back(), way) >= gain(out[out.size() - 2], out.back()))
       out.pop_back();
     out.push_back(way);
@@ -67,10 +90,19 @@ class Search {
     Engine reader;
     for (Engine* e : {&reader, &exact_})
       if (!e->open_bytes(w_.name, work_.block.data(), work_.bytes, w_.isa)) return false;
-    if (!probe_.read(&reader, w_.text, w_.threads) ||
-        !exact_.start(probe_.limits(exact_, w_.threads)) || !probe_.keep(&exact_))
+    if (!probe_.read(&reader, w_.text, w_.board->threads) ||
+        !exact_.start(probe_.limits(exact_, w_.board->threads)) || !probe_.keep(&exact_) ||
+        !set_room() || !measure_ways())
       return false;
-    return measure_ways() && allot() && compare(out);
+    Measured is;
+    if (!allot()) return no_choice();
+    for (int tries = 1;; ++tries) {
+      if (!measure_choice(&is)) return false;
+      if (is.meets || tries == kTries) break;
+      tighten(is);
+      if (!allot()) break;
+    }
+    return compare(is, out);
   }
 
  private:
@@ -105,27 +137,85 @@ class Search {
     return tensor;
   }
 
+  // Whether a token's products have all of a matrix: not the encoder of a model that has a decoder,
+  // nor a table of rows.
+  bool in_token(const phasor_tensor& tensor) const {
+    if (strcmp(tensor.layout, "panel16") != 0) return false;
+    if (!exact_.has_target())
+      return tensor.stack == kEncoder || (tensor.stack == kSource && tensor.role != 1);
+    return tensor.stack == kOutput || tensor.stack == kTarget || tensor.role == 1 ||
+           (tensor.stack == kDecoder && tensor.role != kCrossKeys);
+  }
+
   // `other` has its matrices, and nothing else, in another type than f32.
   void list_matrices(const Engine& other) {
+    double products = 0;
     for (uint32_t i = 0; i < phasor_tensor_count(exact_.model); ++i) {
       const phasor_tensor tensor = tensor_at(exact_, i);
       types_.push_back(nullptr);
       if (strcmp(tensor.type, tensor_at(other, i).type) == 0) continue;
-      matrices_.push_back({i, tensor_label(tensor), tensor.offset, tensor.bytes, {}, {}, 0});
+      const double weights = in_token(tensor) ? double(tensor.rows) * double(tensor.cols) : 0;
+      products += weights;
+      matrices_.push_back(
+          {i, tensor_label(tensor), tensor.offset, tensor.bytes, weights, {}, 0});
     }
+    for (Matrix& m : matrices_) m.share /= max(products, 1.0);
+  }
+
+  // The bytes that the file may have: those that are wanted, and what a session leaves where both
+  // are in RAM. Its chunks are smaller where not even the smallest file fits otherwise.
+  bool set_room() {
+    room_ = w_.bytes != 0 ? w_.bytes : UINT64_MAX;
+    seconds_ = w_.seconds;
+    limits_ = board_limits(exact_, *w_.board);
+    if (w_.ram == 0 || !w_.resident) return true;
+    if (w_.board->chunk == 0 && limits_.chunk > kChunk) limits_.chunk = kChunk;
+    Fit f;
+    for (const uint32_t inputs : {16u, 8u}) {  // the smallest file's
+      if (w_.inputs != 0 && w_.inputs != inputs) continue;
+      phasor_quantize_options to = options(kBelow[0]);
+      to.inputs = inputs;
+      File made;
+      Engine e;
+      if (!convert(to, file_, bytes_, &made) ||
+          !e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
+          !fit(e, limits_, w_.ram - min<uint64_t>(made.bytes, w_.ram - 1), 0, &f))
+        return false;
+      if (f.ram_fits) break;
+    }
+    limits_ = f.limits;
+    const uint64_t own = f.needed + kStackBytes;
+    room_ = min(room_, w_.ram - min(own, w_.ram - 1));
+    return true;
+  }
+
+  // Measures how fast a file is, where that counts.
+  bool time(const File& made, double* seconds) {
+    *seconds = 0;
+    if (w_.seconds == 0) return true;
+    Engine e;
+    return e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) &&
+           seconds_of_token(&e, w_.board->threads, w_.board->cache, seconds);
   }
 
   // False where a matrix is quantized already: a line says so.
   bool list_candidates(vector<const char*>* out) {
     const auto fits = [this](const char* type, bool* fit) {
-      size_t bytes = 0;
+      File made;
       const phasor_quantize_options to = options(type);
-      if (phasor_quantize_size(&bytes, file_, bytes_, &to, &error_) != PHASOR_OK) return fail();
-      *fit = bytes <= w_.bytes;
+      if (phasor_quantize_size(&made.bytes, file_, bytes_, &to, &error_) != PHASOR_OK)
+        return fail();
+      *fit = made.bytes <= room_;
+      if (!*fit || w_.seconds == 0) return true;
+      bool refused = false;
+      double seconds = 0;
+      if (!convert(to, file_, bytes_, &made, &refused)) return *fit = false, refused;
+      if (!time(made, &seconds)) return false;
+      *fit = seconds <= w_.seconds;
       return true;
     };
-    bool middle = false, above = false, below = false;
-    if (!fits(kMiddle, &middle) || !fits(kBelow[0], &below) || !fits(kAbove, &above)) return false;
+    bool middle = false, above = false;
+    if (!fits(kMiddle, &middle) || !fits(kAbove, &above)) return false;
     out->push_back(kMiddle);
     if (!middle) out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
     if (middle || above) out->push_back(kAbove);
@@ -147,10 +237,13 @@ class Search {
       done += refused ? matrices_.size() : 0;
       if (refused) continue;
       Engine sizes;
-      if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa)) return false;
+      double seconds = 0;
+      if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
+          !time(made, &seconds))
+        return false;
       if (!convert(back, made.block.data(), made.bytes, &rounded)) return false;
       if (matrices_.empty()) list_matrices(sizes);
-      uniform_.push_back({type, made.bytes, 0});
+      uniform_.push_back({type, made.bytes, seconds});
       const size_t all = matrices_.size() * candidates.size();
       const auto* values = static_cast<const unsigned char*>(rounded.block.data());
       vector<unsigned char> kept;
@@ -163,105 +256,198 @@ class Search {
         const bool measured = probe_.measure(&exact_, &harm);
         memcpy(at, kept.data(), kept.size());
         if (!measured) return false;
-        m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm});
+        m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm, m.share * seconds});
       }
     }
-    for (Matrix& m : matrices_) {
-      m.all.push_back({"f32", m.bytes, 0});
-      m.ways = hull(m.all);
-    }
+    double seconds = 0;
+    if (!time(work_, &seconds)) return false;
+    for (Matrix& m : matrices_) m.all.push_back({"f32", m.bytes, 0, m.share * seconds});
     return true;
   }
 
-  // The smallest way of each, then the step that brings most for its bytes, as long as it fits
-  // (the continuous knapsack's order: Dantzig 1957).
-  bool allot() {
+  // The cheapest way of each, then the step that brings most for its price, as long as it fits
+  // (the continuous knapsack's order: Dantzig 1957). A price is in bytes; a share of it is time.
+  // False where the cheapest ways do not fit.
+  bool allot_by(double share, vector<Way>* chosen) {
+    const double rate = share == 0 ? 0 : double(work_.bytes) / seconds_;
+    vector<vector<Way>> hulls;
     uint64_t total = work_.bytes;  // padded tensors, and what is no matrix
-    for (const Matrix& m : matrices_) total += padded(m.ways[0].bytes) - padded(m.bytes);
-    if (total > w_.bytes)
-      return data_error("--bytes %s: the smallest file of this model has %s bytes",
-                        grouped(w_.bytes).c_str(), grouped(total).c_str()),
-             false;
+    double seconds = 0;
+    const auto fits = [&] { return total <= room_ && (seconds_ == 0 || seconds <= seconds_); };
     struct Step {
       double gain;
       size_t matrix, way;
     };
     vector<Step> steps;
-    for (size_t i = 0; i < matrices_.size(); ++i)
-      for (size_t k = 1; k < matrices_[i].ways.size(); ++k) {
-        const Way &a = matrices_[i].ways[k - 1], &b = matrices_[i].ways[k];
-        steps.push_back({(a.harm - b.harm) / double(b.bytes - a.bytes), i, k});
-      }
+    chosen->clear();
+    for (const Matrix& m : matrices_) {
+      vector<Way> ways = m.all;
+      for (Way& way : ways)
+        way.price = (1 - share) * double(way.bytes) + share * rate * way.seconds;
+      hulls.push_back(hull(ways));
+      const vector<Way>& on = hulls.back();
+      chosen->push_back(on[0]);
+      total += padded(on[0].bytes) - padded(m.bytes);
+      seconds += on[0].seconds;
+      for (size_t k = 1; k < on.size(); ++k)
+        steps.push_back({gain(on[k - 1], on[k]), hulls.size() - 1, k});
+    }
+    least_bytes_ = min(least_bytes_, total);
+    if (total <= room_) least_seconds_ = min(least_seconds_, seconds);
+    if (!fits()) return false;
     std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
       if (a.gain != b.gain) return a.gain > b.gain;
       return a.matrix != b.matrix ? a.matrix < b.matrix : a.way < b.way;
     });
     for (const Step& step : steps) {
-      Matrix& m = matrices_[step.matrix];
-      if (m.chosen + 1 != step.way) continue;  // a step before it did not fit
-      const uint64_t more = padded(m.ways[step.way].bytes) - padded(m.ways[m.chosen].bytes);
-      if (total + more > w_.bytes) continue;
-      total += more;
-      m.chosen = step.way;
+      Way& is = (*chosen)[step.matrix];
+      const vector<Way>& on = hulls[step.matrix];
+      if (is.type != on[step.way - 1].type) continue;  // a step before it did not fit
+      const Way& next = on[step.way];
+      total += padded(next.bytes) - padded(is.bytes);
+      seconds += next.seconds - is.seconds;
+      if (fits()) {
+        is = next;
+        continue;
+      }
+      total -= padded(next.bytes) - padded(is.bytes);
+      seconds -= next.seconds - is.seconds;
     }
     return true;
   }
 
-  // The divergence of a file as it is, with inputs of so many bits.
+  // The choice of least harm of all shares.
+  bool allot() {
+    double least = 0;
+    bool found = false;
+    vector<Way> ways;
+    for (const double share : kShares) {
+      // without a limit of the time, or of the bytes, the other is the price
+      if (share != (seconds_ == 0 ? 0 : room_ == UINT64_MAX ? 1 : share)) continue;
+      if (!allot_by(share, &ways)) continue;
+      double harm = 0;
+      for (const Way& way : ways) harm += way.harm;
+      if (found && harm >= least) continue;
+      found = true;
+      least = harm;
+      for (size_t i = 0; i < ways.size(); ++i) choose(&matrices_[i], ways[i].type);
+    }
+    return found;
+  }
+  void choose(Matrix* m, const char* type) {
+    m->chosen = 0;
+    while (m->all[m->chosen].type != type) ++m->chosen;
+    types_[m->tensor] = type;
+  }
+  bool no_choice() const {
+    if (least_bytes_ > room_ && room_ != w_.bytes)
+      return data_error("--ram %s: a session and the smallest file of this model take %s bytes. "
+                        "TRY: a smaller --context, or --flash",
+                        grouped(w_.ram).c_str(),
+                        grouped(w_.ram - min(room_, w_.ram) + least_bytes_).c_str()),
+             false;
+    if (least_bytes_ > room_)
+      return data_error("%s %s: the smallest file of this model has %s bytes", w_.flag,
+                        grouped(w_.bytes).c_str(), grouped(least_bytes_).c_str()),
+             false;
+    return too_slow(least_seconds_);
+  }
+  bool too_slow(double seconds) const {
+    return data_error("--tokens-per-second %.6g: the fastest file of this size makes %.1f here. "
+                      "TRY: --threads, or fewer tokens a second",
+                      1 / w_.seconds, 1 / seconds),
+           false;
+  }
+
+  // What a file is as it is, with inputs of so many bits.
   bool measure_file(const vector<const char*>* types, const char* type, uint32_t inputs,
-                    double* out) {
+                    Measured* out) {
     phasor_quantize_options to = options(type);
-    to.inputs = inputs;
+    to.inputs = out->inputs = inputs;
     if (types != nullptr) to.types = types->data(), to.type_count = count_of(*types);
     File made;
     if (!convert(to, file_, bytes_, &made)) return false;
     Engine e;
-    return e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) &&
-           e.start(probe_.limits(e, w_.threads)) && probe_.measure(&e, out);
-  }
-
-  // With the inputs that are asked for, or those of 8 bits unless 16 are better by what counts.
-  bool measure_inputs(const vector<const char*>* types, const char* type, bool quantized,
-                      uint32_t* inputs, double* out) {
-    *inputs = !quantized ? 0 : w_.inputs != 0 ? w_.inputs : 8;
-    if (!measure_file(types, type, *inputs, out)) return false;
-    double wide = 0;
-    if (!quantized || w_.inputs != 0) return true;
-    if (!measure_file(types, type, 16, &wide)) return false;
-    if (*out - wide > kWorthWhile) *out = wide, *inputs = 16;
+    if (!e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
+        !e.start(probe_.limits(e, w_.board->threads)) || !probe_.measure(&e, &out->divergence) ||
+        !time(made, &out->seconds))
+      return false;
+    out->meets = out->seconds <= w_.seconds;
+    if (w_.ram == 0) return true;
+    Fit& f = out->fit;
+    if (!fit(e, limits_, w_.resident ? 0 : w_.ram, 0, &f)) return false;
+    if (w_.resident) {  // with smaller chunks it would fit; a smaller file is wanted
+      f.ram = w_.ram - min<uint64_t>(made.bytes, w_.ram - 1);
+      f.ram_fits = f.needed + kStackBytes <= f.ram;
+    }
+    out->meets = out->meets && f.ram_fits;
     return true;
   }
 
-  // The choice beside every type that all matrices may have in a file of that size: the best is
-  // taken.
-  bool compare(Choices* out) {
-    const auto floats = [](const char* type) { return type[0] == 'f'; };
+  // With the inputs that are asked for, or those of 8 bits unless 16 are better by what counts and
+  // meet what is wanted too.
+  bool measure_inputs(const vector<const char*>* types, const char* type, bool quantized,
+                      Measured* out) {
+    const uint32_t inputs = !quantized ? 0 : w_.inputs != 0 ? w_.inputs : 8;
+    if (!measure_file(types, type, inputs, out)) return false;
+    if (!quantized || w_.inputs != 0) return true;
+    Measured wide;
+    if (!measure_file(types, type, 16, &wide)) return false;
+    if (out->divergence - wide.divergence > kWorthWhile && wide.meets) *out = wide;
+    return true;
+  }
+
+  static bool floats(const char* type) { return type[0] == 'f'; }
+
+  bool measure_choice(Measured* out) {
     bool quantized = false;
-    for (const Matrix& m : matrices_) {
-      types_[m.tensor] = m.ways[m.chosen].type;
-      quantized = quantized || !floats(m.ways[m.chosen].type);
-    }
+    for (const Matrix& m : matrices_) quantized = quantized || !floats(types_[m.tensor]);
     if (!w_.quiet) progress("measuring the file", true);
-    if (!measure_inputs(&types_, "f32", quantized, &out->inputs, &out->divergence)) return false;
+    return measure_inputs(&types_, "f32", quantized, out);
+  }
+
+  // The next choice is measured against less, where this one is too slow or leaves the session too
+  // little.
+  void tighten(const Measured& is) {
+    if (w_.seconds != 0 && is.seconds > w_.seconds) seconds_ *= w_.seconds / is.seconds;
+    if (is.fit.ram_fits || !w_.resident) return;
+    const uint64_t over = is.fit.needed + kStackBytes - is.fit.ram;
+    room_ -= min(room_ - 1, over);
+  }
+
+  // The choice beside every type that all matrices may have within what is wanted: the best is
+  // taken.
+  bool compare(const Measured& choice, Choices* out) {
     string others;
     const char* best = nullptr;
-    for (const Way& way : uniform_) {
-      if (way.bytes > w_.bytes) continue;
-      uint32_t inputs = 0;
-      double divergence = 0;
-      if (!measure_inputs(nullptr, way.type, !floats(way.type), &inputs, &divergence)) return false;
-      others += format("%s%s %.3g", others.empty() ? "" : ", ", way.type, divergence);
-      if (divergence < out->divergence)
-        best = way.type, out->divergence = divergence, out->inputs = inputs;  // of one address
+    Measured is = choice;
+    double fastest = choice.seconds;
+    for (const Uniform& way : uniform_) {
+      if (way.bytes > room_) continue;
+      Measured other;
+      if (!measure_inputs(nullptr, way.type, !floats(way.type), &other)) return false;
+      fastest = min(fastest, other.seconds);
+      if (!other.meets) continue;
+      others += format("%s%s %.3g", others.empty() ? "" : ", ", way.type, other.divergence);
+      if (!is.meets || other.divergence < is.divergence) best = way.type, is = other;
     }
-    for (const Matrix& m : matrices_) {
-      if (best != nullptr) types_[m.tensor] = best;
-      for (const Way& way : m.all)
-        if (way.type == types_[m.tensor])
-          out->matrices.push_back({m.name, way.type, way.bytes, way.harm});
+    if (!is.meets && !is.fit.ram_fits)
+      return data_error("--ram %s: a session of this model takes %s bytes. TRY: phasor inspect %s "
+                        "with the same flags, which says what saves memory",
+                        grouped(is.fit.ram).c_str(), grouped(is.fit.needed).c_str(), w_.name),
+             false;
+    if (!is.meets) return too_slow(fastest);
+    for (Matrix& m : matrices_) {
+      if (best != nullptr) choose(&m, best);
+      const Way& way = m.all[m.chosen];
+      out->matrices.push_back({m.name, way.type, way.bytes, way.harm, m.share});
     }
     out->types = types_;
-    out->measured = format("%s %.3g on %zu rows", probe_.unit(), out->divergence, probe_.rows());
+    out->inputs = is.inputs;
+    out->divergence = is.divergence;
+    out->fit = is.fit;
+    out->seconds = is.seconds;
+    out->measured = format("%s %.3g on %zu rows", probe_.unit(), is.divergence, probe_.rows());
     if (!others.empty()) out->measured += "; all matrices as " + others;
     if (best != nullptr) out->measured += string("; ") + best + " is taken";
     return true;
@@ -275,8 +461,13 @@ class Search {
   Probe probe_;
   phasor_error error_ = PHASOR_ERROR_INIT;
   vector<Matrix> matrices_;
-  vector<Way> uniform_;
+  vector<Uniform> uniform_;
   vector<const char*> types_;
+  phasor_limits limits_{};  // of the session that RAM is for
+  uint64_t room_ = 0;       // bytes that the file may have
+  double seconds_ = 0;      // that a token may take; 0: any
+  uint64_t least_bytes_ = UINT64_MAX;
+  double least_seconds_ = 1e300;
 };
 
 }  // namespace

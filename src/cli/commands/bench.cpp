@@ -4,8 +4,7 @@
 // its first token.
 #include <string.h>
 
-#include "../engine/engine.h"
-#include "../host/machine.h"
+#include "../engine/pass.h"
 #include "../io/json.h"
 #include "commands.h"
 
@@ -23,7 +22,6 @@ struct BenchOptions : CommandLine, OpenOptions, MemoryOptions {
   }
 };
 
-constexpr uint32_t kDefaultTokens = 32;
 constexpr int kWarmStarts = 5;
 
 // One of the things that are timed. Bytes and multiply-adds are those of a whole pass, from the
@@ -35,7 +33,6 @@ struct Phase {
   double joules = 0;   // of one pass, mean
   double bytes = 0, macs = 0;
 };
-enum { kEncode, kPrefill, kDecode, kBeam, kPhases };
 
 // At one number of threads.
 struct Machine {
@@ -57,58 +54,6 @@ struct Report {
   // seconds to the first token; the share of the file that could not be made cold
   double cold = -1, cold_share = 1, warm = -1;
 };
-
-double median(vector<double> v) {
-  std::sort(v.begin(), v.end());
-  const size_t n = v.size();
-  return n % 2 != 0 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
-TokenIds some_ids(uint32_t count, uint32_t vocabulary) {
-  TokenIds ids(count);
-  for (uint32_t i = 0; i < count; ++i) ids[i] = uint32_t((uint64_t(i) * 7919 + 17) % vocabulary);
-  return ids;
-}
-
-// What one pass takes.
-struct Taken {
-  double seconds[kPhases] = {}, joules[kPhases] = {};
-};
-
-// One pass over the source, a prompt and `tokens` greedy steps; then as many of a beam search from
-// the prompt's last token, where the limits have beams.
-phasor_status pass(Engine& e, const TokenIds& source, const TokenIds& prompt, uint32_t tokens,
-                   Energy* energy, Taken* taken) {
-  phasor_status status = phasor_sequence_clear(e.session, 0);
-  (void)energy->since_last();
-  double start = now();
-  const auto done = [&](int phase) {
-    taken->seconds[phase] = now() - start;
-    taken->joules[phase] = energy->since_last();
-    start = now();
-  };
-  if (status == PHASOR_OK && e.has_source()) status = e.encode(source);
-  done(kEncode);
-  if (!e.has_target() || status != PHASOR_OK) return status;
-  status = e.step(prompt.data(), prompt.size(), PHASOR_BEST_LAST);
-  done(kPrefill);
-  for (uint32_t i = 0; i < tokens && status == PHASOR_OK; ++i) {
-    uint32_t id = 0;
-    float logit = 0;
-    status = phasor_argmax(e.session, 0, &id, &logit);
-    if (status == PHASOR_OK) status = e.step(&id, 1, PHASOR_BEST_LAST);
-  }
-  done(kDecode);
-  if (e.limits.beams == 0 || status != PHASOR_OK) return status;
-  phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
-  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
-  options.max_new = options.min_new = tokens;
-  status = phasor_sequence_truncate(e.session, 0, count_of(prompt) - 1);
-  if (status == PHASOR_OK)
-    status = phasor_beam_search(e.session, 0, &prompt.back(), 1, &options, &found, &e.error);
-  done(kBeam);
-  return status;
-}
 
 bool measure(Engine& e, const BenchOptions& o, Report* r) {
   TokenIds source, prompt;
@@ -376,10 +321,6 @@ void print_json(const Engine& e, const Report& r, const BenchOptions& o) {
   output(json.str() + "\n");
 }
 
-uint32_t at_most(uint32_t wanted, uint32_t limit) {
-  return limit != 0 && wanted > limit ? limit : wanted;
-}
-
 // How many tokens each phase has, and the room for them. 0, or the exit status.
 int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* limits) {
   uint32_t &source = r->phases[kEncode].tokens, &prompt = r->phases[kPrefill].tokens,
@@ -387,20 +328,20 @@ int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* li
   const uint32_t given = count_of(o.ids.values);
   if (o.ids.given && given == 0) return usage_error("--ids: expected at least one token id");
   if (e.has_source()) {
-    source = at_most(kDefaultTokens, e.source.max_positions);
+    source = at_most(kPassTokens, e.source.max_positions);
     if (o.source != 0) source = o.source;
     if (o.ids.given) source = given;
   }
   if (e.has_target()) {
     const bool listed = o.ids.given && !e.has_source();
     const uint32_t most = o.context != 0 ? o.context : e.target.max_positions;
-    prompt = at_most(kDefaultTokens, most == 0 ? 0 : (most + 1) / 2);
+    prompt = at_most(kPassTokens, most == 0 ? 0 : (most + 1) / 2);
     if (o.length != 0) prompt = o.length;
     if (listed) prompt = given;
     if (most != 0 && prompt >= most)
       return data_error("%s: %u tokens, expected fewer than the context of %u",
                         listed ? "--ids" : "--length", prompt, most);
-    steps = at_most(o.n != 0 ? o.n : kDefaultTokens, most == 0 ? 0 : most - prompt);
+    steps = at_most(o.n != 0 ? o.n : kPassTokens, most == 0 ? 0 : most - prompt);
   }
   *limits = e.limits_for(source, o.context != 0 ? o.context : prompt + steps);
   limits->threads = o.threads;

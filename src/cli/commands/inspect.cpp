@@ -13,13 +13,7 @@
 namespace cli {
 namespace {
 
-struct InspectOptions : CommandLine, MemoryOptions {
-  Number text_bytes{"--text-bytes N",
-                    "Longest text for the tokenizer, in bytes. 0: token ids only. Default: 4096.",
-                    0, 1 << 28};
-  Choice tables{"--tables whole|rows",
-                "Sinusoid and rotary tables. whole: compute once. rows: compute when needed, with "
-                "less memory and the same bits. Default: whole."};
+struct InspectOptions : CommandLine, BoardOptions {
   Number ram{"--ram SIZE",
              "Check that the model fits this much RAM: bytes, or 128K, or 1M. Exit status 1 if it "
              "does not.",
@@ -56,12 +50,7 @@ phasor_tensor tensor_at(const Report& r, uint32_t index) {
 
 bool fill(Report* r, const InspectOptions& o) {
   if (!r->e.open(o.model, {}, Load::map)) return false;
-  phasor_limits& limits = r->limits;
-  limits = default_limits(r->e, o);
-  if (o.beam == 0) greedy_room(&limits, 1);  // as run takes it
-  if (o.chunk != 0) limits.chunk = o.chunk;
-  if (o.text_bytes.given) limits.text_bytes = o.text_bytes;
-  limits.tables = o.tables;
+  const phasor_limits& limits = r->limits = board_limits(r->e, o);
   if (phasor_session_size(&r->arena, r->e.model, &limits, &r->e.error) != PHASOR_OK)
     return r->e.fail();
   (void)phasor_model_cost(r->e.model, limits.source, limits.target != 0 ? limits.target - 1 : 0,

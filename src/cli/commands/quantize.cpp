@@ -14,7 +14,7 @@
 namespace cli {
 namespace {
 
-struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
+struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
   Choice type{"--type " TYPE_CHOICES, "Type of the matrices."};
   Choice output_type{"--output-type " TYPE_CHOICES,
                      "Type of the embeddings and the output matrix. Default: as --type."};
@@ -27,10 +27,22 @@ struct QuantizeOptions : CommandLine, OpenOptions, MemoryOptions {
                "Instead of --type: choose the type of each matrix by measurement, for a file of at "
                "most this size.",
                1, 0x1p40};
-  InputFile text{"--text FILE",
-                 "Needs --bytes. Text to measure with. Default: the file's test vectors."};
+  Number flash{"--flash SIZE", "The same, with a board's flash: as inspect has it.", 1, 0x1p40};
+  Number ram{"--ram SIZE",
+             "Choose so that a session fits this much RAM, and the file too unless --flash is "
+             "given; then with chunks of 16 unless --chunk is given.",
+             1, 0x1p40};
+  Real speed{"--tokens-per-second N",
+             "Choose so that this machine makes at least so many, with these --threads. The time "
+             "of each type is measured.",
+             0, 1e9, true};
+  InputFile text{"--text FILE", "Text to measure with. Default: the file's test vectors."};
+  const char* limited() const { return first_given(bytes, flash, ram, speed); }
   FlagGroups flags() {
-    return {group("Types", type, output_type, inputs, moments), group("Size", bytes, text),
+    return {group("Types", type, output_type, inputs, moments),
+            group("Best file within limits", bytes, flash, ram, speed, text),
+            group("The session that --ram is for", context, source, cache, chunk, text_bytes,
+                  tables),
             group("Output", json, quiet),
             group("Memory and speed", threads, isa)};
   }
@@ -85,7 +97,7 @@ bool renew_record(const char* name, const Block& made, size_t bytes, const Quant
   string method(record.method, record.method_bytes);
   if (rounded) add_method(&method, "rounded");
   if (o.moments != nullptr) add_method(&method, "moments");
-  if (o.bytes.given) add_method(&method, "measured");
+  if (o.limited() != nullptr) add_method(&method, "measured");
   Digest by{};
   const char* chosen_by = o.moments != nullptr ? o.moments.value : o.text.value;
   if (chosen_by != nullptr) {
@@ -134,6 +146,12 @@ void print_report(const char* name, size_t bytes, const Choices& choices,
   if (!choices.matrices.empty()) {
     out += "  " + choices.measured + "\n";
     if (choices.inputs != 0) out += format("  inputs of %u bits\n", choices.inputs);
+    if (choices.seconds != 0)
+      out += format("  %.1f tokens a second here, measured\n", 1 / choices.seconds);
+    if (choices.fit.ram != 0)
+      out += format("  a session takes %s of %s bytes of RAM, with chunks of %u\n",
+                    grouped(choices.fit.needed).c_str(), grouped(choices.fit.ram).c_str(),
+                    choices.fit.limits.chunk);
   }
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
     const phasor_rounding& of = rounding[i];
@@ -165,8 +183,14 @@ void print_json(const char* name, size_t bytes, const Choices& choices,
           .add("type", one.type)
           .add("bytes", one.bytes)
           .add("harm", one.harm)
+          .add("share", one.share)
           .close('}');
     json.close(']');
+    if (choices.seconds != 0) json.add("tokens_per_second", 1 / choices.seconds);
+    if (choices.fit.ram != 0)
+      json.add("ram", choices.fit.ram)
+          .add("ram_needed", choices.fit.needed)
+          .add("chunk", choices.fit.limits.chunk);
   }
   json.open("types", '[');
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
@@ -187,20 +211,26 @@ void print_json(const char* name, size_t bytes, const Choices& choices,
 
 int quantize(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
-  if (!o.type.given && !o.bytes.given)
-    return usage_error(
-        "quantize: expected --bytes or --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
-        "q4k");
+  const char* limited = o.limited();
+  if (!o.type.given && limited == nullptr)
+    return usage_error("quantize: expected --bytes or --type, one of " TYPE_CHOICES);
   const char* other = first_given(o.type, o.output_type);
-  if (o.bytes.given && other != nullptr) return usage_error("--bytes: does not go with %s", other);
-  if (o.text.given != nullptr && !o.bytes.given) return usage_error("--text: needs --bytes");
+  if (limited != nullptr && other != nullptr)
+    return usage_error("%s: does not go with %s", limited, other);
+  if (o.text.given != nullptr && limited == nullptr)
+    return usage_error("--text: needs --bytes, or another limit");
+  const char* session =
+      first_given(o.context, o.source, o.cache, o.chunk, o.text_bytes, o.tables);
+  if (session != nullptr && !o.ram.given && !(o.cache.given && o.speed.given))
+    return usage_error("%s: needs --ram", session);
+  if (o.bytes.given && o.flash.given) return usage_error("--bytes: does not go with --flash");
   const char* name = o.texts[0];
   vector<float> moments;
   if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
   Engine in;
   if (!in.open(o.model, o, Load::map) || !in.check()) return 1;  // damage is not copied
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
-  options.type = o.bytes.given ? "f32" : o.type.word;
+  options.type = limited != nullptr ? "f32" : o.type.word;
   options.output_type = o.output_type.word;
   const float none = 0;  // an array without values is given, too, and refused by its number
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
@@ -208,9 +238,21 @@ int quantize(const QuantizeOptions& o) {
   if (o.inputs.given) options.inputs = strcmp(o.inputs.word, "16") == 0 ? 16 : 8;
   const ReadFile& file = in.file;
   Choices choices;
-  if (o.bytes.given) {
-    const Wanted wanted{o.model,         o.bytes.value,   o.text.value,         o.isa,  o.threads,
-                        options.inputs,  options.moments, options.moment_count, o.quiet};
+  if (limited != nullptr) {
+    Wanted wanted{};
+    wanted.name = o.model;
+    wanted.bytes = o.flash.given ? o.flash.value : o.bytes.value;
+    wanted.flag = o.flash.given ? "--flash" : "--bytes";
+    wanted.ram = o.ram.value;
+    wanted.resident = !o.flash.given;
+    wanted.seconds = o.speed.given ? 1 / double{o.speed.value} : 0;
+    wanted.board = &o;
+    wanted.text = o.text.value;
+    wanted.isa = o.isa;
+    wanted.inputs = options.inputs;
+    wanted.moments = options.moments;
+    wanted.moment_count = options.moment_count;
+    wanted.quiet = o.quiet;
     if (!choose_types(wanted, file.data(), file.bytes(), &choices)) return 1;
     options.types = choices.types.data();
     options.type_count = count_of(choices.types);
@@ -250,11 +292,11 @@ int quantize(const QuantizeOptions& o) {
 
 const Command quantize_command = command<QuantizeOptions, quantize>(
     "quantize", "IN OUT --type TYPE", "convert a model to another weight type",
-    "Writes the same bytes as the converter with this --type. With --bytes instead of --type: the "
-    "best file of that size that measurement finds. A model that is already quantized converts "
-    "only to f32. OUT is written whole or not at all.",
+    "Writes the same bytes as the converter with this --type. With limits instead of --type: the "
+    "best file within all of them that measurement finds. A model that is already quantized "
+    "converts only to f32. OUT is written whole or not at all.",
     "phasor quantize model.phasor small.phasor --type q8\n"
-    "phasor quantize model.phasor small.phasor --type q4 --output-type q8\n"
+    "phasor quantize model.phasor small.phasor --flash 1M --ram 256K --context 64\n"
     "phasor quantize model.phasor small.phasor --bytes 90M --text sample.txt");
 
 }  // namespace cli

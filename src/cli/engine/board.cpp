@@ -98,6 +98,15 @@ string named(string source, const char* path) {
 
 }  // namespace
 
+phasor_limits board_limits(const Engine& e, const BoardOptions& o) {
+  phasor_limits limits = default_limits(e, o);
+  if (o.beam == 0) greedy_room(&limits, 1);
+  if (o.chunk != 0) limits.chunk = o.chunk;
+  if (o.text_bytes.given) limits.text_bytes = o.text_bytes;
+  limits.tables = o.tables;
+  return limits;
+}
+
 bool fit(const Engine& e, const phasor_limits& given, uint64_t ram, uint64_t flash, Fit* out) {
   Fit f;
   f.ram = ram;

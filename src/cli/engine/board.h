@@ -22,6 +22,19 @@ constexpr StackBound kStackBounds[] = {{"Cortex-M", kStackBytes},
                                        {"armhf", 8192},
                                        {"riscv64", 8192}};
 
+// What a session on a board is given, beside the usual room.
+struct BoardOptions : MemoryOptions {
+  Number text_bytes{"--text-bytes N",
+                    "Longest text for the tokenizer, in bytes. 0: token ids only. Default: 4096.",
+                    0, 1 << 28};
+  Choice tables{"--tables whole|rows",
+                "Sinusoid and rotary tables. whole: compute once. rows: compute when needed, with "
+                "less memory and the same bits. Default: whole."};
+};
+
+// Limits as `run` takes them, with what was asked for.
+phasor_limits board_limits(const Engine& engine, const BoardOptions& options);
+
 struct Fit {
   uint64_t ram = 0, flash = 0;  // what the board has; 0: not asked
   // RAM for `limits`: the model's block and the arena; they fit beside kStackBytes
