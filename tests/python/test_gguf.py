@@ -675,7 +675,7 @@ def test_a_sentencepiece_vocabulary_without_start_and_end_ids(tmp_path: Path) ->
         ({"merges": (ARRAY, (STRING, ["a b c"]))}, "tokenizer.ggml.tokens: "),
         (
             {"model": (STRING, "rwkv")},
-            "tokenizer.ggml.model: 'rwkv' is not supported, expected gpt2 and llama",
+            "tokenizer.ggml.model: 'rwkv' is not supported, expected gpt2, llama, gemma4",
         ),
         ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
         (
@@ -729,7 +729,7 @@ MORE_KEYS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "mpt"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gemma4", "phi3", "mpt"])
 def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(
     tmp_path: Path, architecture: str
 ) -> None:
@@ -744,6 +744,10 @@ def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(
         f"{architecture}.attention.sliding_window": (U32, 8),
         f"{architecture}.attention.layer_norm_epsilon": (F32, 1e-5),
     }
+    if architecture == "gemma4":
+        own = {"attention.key_length_swa": 8, "embedding_length_per_layer_input": 8}
+        own |= {"attention.shared_kv_layers": 0, "rope.dimension_count_swa": 8}
+        keys |= {f"gemma4.{name}": (U32, value) for name, value in own.items()}
     path, refused = tmp_path / "odd.gguf", 0
     for name in [
         *keys,

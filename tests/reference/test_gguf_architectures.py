@@ -63,7 +63,7 @@ def test_every_architecture_has_a_model() -> None:
     assert made | {"bitnet-b1.58", "bitnet-25"} == set(gguf.ARCHITECTURES)
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3", "bloom", "olmo2"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gemma4", "bloom", "olmo2"])
 def test_the_program_computes_what_the_reference_does(
     tmp_path: Path, phasor: Path, name: str
 ) -> None:
@@ -101,6 +101,15 @@ def test_gates_of_a_convolution_keep_their_values(tmp_path: Path, kind: gguf_mod
         ),
         ("lfm2", {"attention.sliding_window": 8}, "attention.sliding_window: is not supported"),
         ("lfm2", {"shortconv.l_cache": 65}, "lfm2.shortconv.l_cache: 65, expected"),
+        (
+            "gemma4",
+            {"attention.sliding_window_pattern": [True, False, False, True, True, False]},
+            "attention.shared_kv_layers: 2: the two layers before them",
+        ),
+        ("gemma4", {"feed_forward_length": [96] * 5}, "for each of 6 layers"),
+        ("gemma4", {"attention.value_length_swa": 8}, "attention.value_length_swa: 8, and"),
+        ("gemma4", {"expert_count": 4}, "gemma4.expert_count: 4 is not supported"),
+        ("gemma4", {"attention.shared_kv_layers": 6}, "attention.shared_kv_layers: 6, expected"),
         ("llama", {"attention.head_count_kv": [2, 0, 2]}, "attention.head_count_kv: values that"),
         (
             "gptneox",

@@ -16,6 +16,8 @@ from conversions import convert_to
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor.sources.gguf.architectures import read  # noqa: E402
 from phasor.tokenizers import pieces as tokenizers_gguf  # noqa: E402
+from phasor.tokenizers.merges import scored_merges  # noqa: E402
+from phasor.tokenizers.models.char_bpe import BYTE_PIECES  # noqa: E402
 from places import told
 
 SENTENCES = [
@@ -107,6 +109,46 @@ def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(
     model = LlamaCpp(tmp_path / "model.gguf")
     for text in TEXTS:
         done = told(phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text, timeout=60)
+        want = list(model.vocabulary.tokenize(text, True, True))
+        assert [int(id_) for id_ in done.strip().split(",") if id_] == want, text
+
+
+def test_gemma_4s_merges_give_llama_cpps_ids(
+    tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor
+) -> None:
+    """The file has merges in place of scores; runs of new lines are pieces, and none is unknown."""
+    scores = {
+        pieces.id_to_piece(i): pieces.get_score(i)
+        for i in range(len(pieces))
+        if not (pieces.is_byte(i) or pieces.is_control(i) or pieces.is_unknown(i))
+    }
+    lines = ["\n", "\n\n", "\n\n\n"]
+    texts = [pieces.id_to_piece(i) for i in range(len(pieces))]
+    merges = [f"{left} {right}" for left, right in scored_merges(scores, dict.fromkeys(scores, 0))]
+    merges += ["\n \n", "\n\n \n", "\n \n\n"]
+    kinds = [6 if t in BYTE_PIECES else 1 if t in scores else 3 for t in texts]
+    texts, kinds = [*texts, *lines, "<turn>"], [*kinds, 1, 1, 1, 4]
+
+    def tokenizer(writer: gguf.GGUFWriter) -> None:
+        writer.add_tokenizer_model("gemma4")
+        writer.add_token_list(texts)
+        writer.add_token_scores([0.0] * len(texts))
+        writer.add_token_types(kinds)
+        writer.add_token_merges(merges)
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+        writer.add_unk_token_id(0)
+        writer.add_add_bos_token(True)
+        writer.add_add_space_prefix(False)
+
+    case = {**gguf_models.CASES["gemma4, keys as values"], "rows": len(texts)}
+    path, output = tmp_path / "model.gguf", tmp_path / "model.phasor"
+    gguf_models.write(path, case, tokenizer=tokenizer)
+    convert_to(path, output)
+    model = LlamaCpp(path)
+    more = ["a\nb", "the\n\ncat", "\n\n\n\n the", "One day,\n  they", "<turn>the</s>", "a<turn>\n"]
+    for text in [*TEXTS, *more]:
+        done = told(phasor, "tokenize", output, "--print-ids", text, timeout=60)
         want = list(model.vocabulary.tokenize(text, True, True))
         assert [int(id_) for id_ in done.strip().split(",") if id_] == want, text
 

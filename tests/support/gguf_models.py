@@ -47,6 +47,21 @@ def _short(taps: int) -> dict[str, tuple]:
 
 _GEMMA = {**_attention(1, 16), **_SWIGLU, **_TWO}
 _POST = {"post_attention_norm": (WIDTH,), "post_ffw_norm": (WIDTH,)}
+_KEYS = ("attn_k", "attn_v", "attn_k_norm")
+
+
+def _gemma4(kv_heads: int, head: int, each: int = 0, wide: int = 1) -> dict[str, tuple]:
+    """A block; each: the values of its per-layer embedding."""
+    rows = HIDDEN * wide
+    per_layer = {"inp_gate": (each, WIDTH), "proj": (WIDTH, each), "post_norm": (WIDTH,)}
+    return {
+        **{**_attention(kv_heads, head), **_TWO, **_POST},
+        **{"ffn_gate": (rows, WIDTH), "ffn_up": (rows, WIDTH), "ffn_down": (WIDTH, rows)},
+        **{"attn_q_norm": (head,), "attn_k_norm": (head,), "layer_output_scale": (1,)},
+        **(per_layer if each else {}),
+    }
+
+
 _RMS, _EPS = {"attention.layer_norm_rms_epsilon": 1e-5}, {"attention.layer_norm_epsilon": 1e-5}
 _FREQS = {"rope_freqs": (8,)}
 
@@ -83,6 +98,13 @@ _ALL = (
     "token_embd_norm",
 )
 _GQA = {**_RMS, "attention.head_count_kv": 2, "rope.freq_base": 10000.0}
+_GEMMA4 = {
+    **{**_RMS, "rope.freq_base": 10000.0, "rope.freq_base_swa": 1000.0},
+    **{"attention.key_length": 32, "attention.value_length": 32, "rope.dimension_count": 32},
+    **{"attention.key_length_swa": 16, "attention.value_length_swa": 16},
+    **{"rope.dimension_count_swa": 16, "attention.sliding_window": 7},
+    "attention.sliding_window_pattern": [True, False, True, False, True, False],
+}
 _YARN = {
     "rope.scaling.type": "yarn",
     "rope.scaling.factor": 4.0,
@@ -171,6 +193,37 @@ CASES = {
         (),
         ("output_norm",),
         layers=7,
+    ),
+    "gemma4": _case(
+        "gemma4",
+        _gemma4(1, 16, 8),
+        {**_GEMMA4, "embedding_length_per_layer_input": 8, "attention.shared_kv_layers": 2}
+        | {"feed_forward_length": [HIDDEN] * 4 + [2 * HIDDEN] * 2, "attention.head_count_kv": 1},
+        (),
+        ("output_norm",),
+        layers=6,
+        blocks={
+            1: _gemma4(1, 32, 8),
+            3: _gemma4(1, 32, 8),
+            4: _gemma4(1, 16, 8, wide=2),
+            5: {k: v for k, v in _gemma4(1, 32, 8, wide=2).items() if k not in _KEYS},
+        },
+        extra={
+            **{"rope_freqs": (16,), "per_layer_token_embd": (VOCABULARY, 48)},
+            **{"per_layer_model_proj": (48, WIDTH), "per_layer_proj_norm": (8,)},
+        },
+        given={"rope_freqs.weight": np.float32([1.0] * 4 + [1e30] * 12)},
+        times={"attn_q_norm": 0.3},
+    ),
+    "gemma4, keys as values": _case(
+        "gemma4",
+        _gemma4(2, 16),
+        {**_GEMMA4, "embedding_length_per_layer_input": 0, "final_logit_softcapping": 3.0}
+        | {"attention.head_count_kv": [2, 2, 1], "rope.dimension_count_swa": 8}
+        | {"attention.sliding_window_pattern": [True, True, False]},
+        (),
+        blocks={2: {k: v for k, v in _gemma4(1, 32).items() if k != "attn_v"}},
+        extra={"rope_freqs": (16,)},
     ),
     "phi2": _case(
         "phi2",
@@ -347,7 +400,7 @@ def tensors_of(case: dict, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
 
     def value(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if "norm" in name or "rope" in name:
+        if "norm" in name or "rope" in name or "scale" in name:
             return (1 + rng.uniform(-0.3, 0.6, shape)).astype(np.float32)
         scale = 1.5 / shape[-1] ** 0.5 if len(shape) == 2 else 0.1
         return (rng.normal(size=shape) * scale).astype(np.float32)
@@ -368,10 +421,11 @@ def tensors_of(case: dict, seed: int = 0) -> dict[str, np.ndarray]:
         shapes.update({f"blk.{i}.{name}": shape for name, shape in block.items()})
     out = {}
     for name, shape in shapes.items():
-        out[f"{name}.weight"] = value(name, shape)
+        times = case.get("times", {}).get(name.split(".")[-1], 1.0)  # scores that are less sharp
+        out[f"{name}.weight"] = value(name, shape) * np.float32(times)
         if name.split(".")[-1] in case["biases"]:
             out[f"{name}.bias"] = value("bias", shape[:1])
-    return out
+    return out | case.get("given", {})
 
 
 def write(

@@ -249,8 +249,12 @@ def build_sentencepiece_like(
     *,
     add_space_prefix: bool = True,
     strips: Collection[str] = (),
+    merges: list[str] | None = None,
+    unknown_id: int | None = None,
 ) -> bytes:
-    """Builds the section for a vocabulary of SentencePiece's BPE as GGUF has it ("llama").
+    """Builds the section for a vocabulary of SentencePiece's BPE as GGUF has it: "llama", or
+    "gemma4", whose files have the merges, "left right", earliest first, and no unknown piece but
+    that of unknown_id.
 
     pieces, scores, types by id, the types SentencePiece's (which are GGUF's); byte fallback where
     there are byte pieces, which have the type and a text from <0x00> to <0xFF>, or neither; strips:
@@ -267,6 +271,7 @@ def build_sentencepiece_like(
             f"there are {len(pieces)} pieces, {len(scores)} scores and {len(types)} types"
         )
     unknown = [piece for piece, kind in zip(pieces, types) if kind == UNKNOWN]
+    unknown = unknown or ([] if unknown_id is None else [pieces[unknown_id]])
     if len(unknown) != 1:
         raise TokenizerError(f"there are {len(unknown)} unknown pieces, expected one")
     vocabulary: dict[str, int] = {}
@@ -291,13 +296,6 @@ def build_sentencepiece_like(
     fallback = BYTE in types
     decoders = [step for step in char_bpe.DECODERS if fallback or step["type"] != "ByteFallback"]
     normal = {piece: scores[id_] for piece, id_ in vocabulary.items() if types[id_] == NORMAL}
-    merges = scored_merges(normal, vocabulary)
-    made = [left + right for left, right in merges]
-    for one, other in pairwise(made):
-        if one != other and normal[one] == normal[other]:  # then the leftmost goes first
-            raise TokenizerError(
-                f"the pieces {shown(one)} and {shown(other)} have the same score, and are merged"
-            )
     spec = {
         "pieces": len(pieces),
         "added_tokens": added,
@@ -312,7 +310,18 @@ def build_sentencepiece_like(
             "fuse_unk": True,
             "byte_fallback": fallback,
             "vocab": vocabulary,
-            "merges": merges,
+            "merges": _merges_of(normal, vocabulary) if merges is None else merges,
         },
     }
     return char_bpe.from_json(spec, added_prefix=False)[0]
+
+
+def _merges_of(normal: dict[str, float], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """All pairs of pieces that make a normal one, the best score first."""
+    merges = scored_merges(normal, vocabulary)
+    for one, other in pairwise(left + right for left, right in merges):
+        if one != other and normal[one] == normal[other]:  # then the leftmost goes first
+            raise TokenizerError(
+                f"the pieces {shown(one)} and {shown(other)} have the same score, and are merged"
+            )
+    return merges

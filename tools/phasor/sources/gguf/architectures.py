@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from phasor import side_files
 from phasor.errors import PhasorError, printable, shown
@@ -74,6 +75,65 @@ def _gemma3(d: Decoder) -> None:
     near = d.frequencies(base, d.kind["rotary_width"], scaled=False)
     for own, sees in zip(d.per_layer, d.windows(6)):
         own.update({"window": window, "tables": {R.ROTARY: near}} if sees else {})
+
+
+def _gemma4(d: Decoder) -> None:
+    """Per-layer embeddings, layers that use the keys and values of earlier ones, heads of two
+    widths; a block without v has that of k."""
+    _gemma(d)
+    k = d.keys
+    near: dict[str, Any] = {}
+    d.kind.update(norm_place=D.BOTH, scale=1.0)
+    d.kind["layer_scale"] = int(d.has("layer_output_scale.weight"))
+    d.output["cap"] = k.single("final_logit_softcapping", 30.0)
+    near["window"] = k.whole("attention.sliding_window")
+    near["head_width"] = k.whole("attention.key_length_swa", high=4096)
+    values = k.get("attention.value_length_swa", near["head_width"])
+    if values != near["head_width"]:
+        what = f"{shown(values)}, and attention.key_length_swa is {near['head_width']}"
+        raise k.error("attention.value_length_swa", what)
+    near["rotary_width"] = k.whole(
+        "rope.dimension_count_swa", 2, near["head_width"], near["head_width"]
+    )
+    base = k.number("rope.freq_base_swa", 1, 10000.0)
+    near["tables"] = {R.ROTARY: d.frequencies(base, near["rotary_width"], scaled=False)}
+    sees, borrowed = d.windows(6), k.whole("attention.shared_kv_layers", 0, d.count - 1, 0)
+    own = d.count - borrowed
+    last = {window: i + 1 for i, window in enumerate(sees[:own])}
+    if borrowed and (last.get(True), last.get(False)) != (own - 1, own):
+        raise k.error(
+            "attention.shared_kv_layers",
+            f"{borrowed}: the two layers before them must be one with a window and one without",
+        )
+    for i, (layer, window) in enumerate(zip(d.per_layer, sees)):
+        layer.update(near if window else {})
+        layer.update({"hidden": d.hidden[i]} if d.hidden else {})
+        layer.update({"kv_heads": d.kv_heads[i]} if d.kv_heads else {})
+        names = [f"blk.{i}.{part}.weight" for part in ("attn_k", "attn_v", "attn_k_norm")]
+        if i >= own:
+            layer.pop("separate_v", None)
+            layer["keys_of"] = last[window]
+            d.unread |= dict.fromkeys(names, "keys and values that llama.cpp does not use")
+            continue
+        layer["value_norm"] = 1
+        d.values_of_keys |= {i} if names[1] not in d.file else set()
+    d.names.update(
+        {
+            R.PER_LAYER_GATE: "inp_gate",
+            R.PER_LAYER_OUT: "proj",
+            R.PER_LAYER_AFTER: "post_norm",
+            R.LAYER_SCALE: "layer_output_scale",
+        }
+    )
+    width = k.whole("embedding_length_per_layer_input", 0, D.MAX_WIDTH, 0)
+    if width:  # the factor of the sum of two parts is in the norm of one, the scale of the other
+        d.factors[R.PER_LAYER_NORM] = 2**-0.5
+        d.stack.update(
+            per_layer_width=width,
+            per_layer_scale=single((width / 2) ** 0.5),
+            per_layer_norm=D.RMS_NORM,
+            per_layer_norm_eps=single(d.stack["final_norm_eps"] * d.width),
+        )
 
 
 def _gpt2(d: Decoder) -> None:
@@ -169,6 +229,7 @@ ARCHITECTURES = {
     "gemma": Architecture(activation=D.GELU_TANH, adapt=_gemma),
     "gemma2": Architecture(activation=D.GELU_TANH, adapt=_gemma2),
     "gemma3": Architecture(activation=D.GELU_TANH, adapt=_gemma3),
+    "gemma4": Architecture(activation=D.GELU_TANH, adapt=_gemma4, differ=True),
     "phi2": Architecture(**_LAYER, activation=D.GELU_TANH, parallel=D.SHARED_INPUT),
     "phi3": Architecture(),
     "gpt2": Architecture(**_LAYER, position=0, activation=D.GELU_TANH, adapt=_gpt2),

@@ -42,6 +42,7 @@ class Architecture:
     parallel: int = D.SERIAL
     final_norm: str = "output_norm"
     mixed: bool = False  # some blocks have no heads of keys: what they have is the architecture's
+    differ: bool = False  # blocks may differ in hidden values and in heads of keys
     adapt: Callable[["Decoder"], None] = lambda d: None
 
 
@@ -55,6 +56,10 @@ class Decoder:
         self.short, values = without_heads(values) if own.mixed else (frozenset(), values)
         self.keys = k = Keys(file.path, values, f"{name}.")
         self.count = k.whole("block_count", high=D.MAX_LAYERS)
+        self.hidden, self.kv_heads = (
+            k.of_layers(name, self.count, high) if own.differ else []
+            for name, high in (("feed_forward_length", 1 << 20), ("attention.head_count_kv", 4096))
+        )
         # The block that tells what the blocks with attention have.
         self.first = next((i for i in range(self.count) if i not in self.short), 0)
         self.width = k.whole("embedding_length", high=D.MAX_WIDTH)
@@ -80,6 +85,9 @@ class Decoder:
             "bias": int("output.bias" in file),
         }
         self.bare_norms = False  # norms without weights
+        self.values_of_keys: set[int] = set()  # blocks whose matrix of k is that of v too
+        self.factors: dict[int, float] = {}  # by the role of what comes into the blocks
+        self.unread: dict[str, str] = {}  # tensors that say nothing, and why
         self.names = {
             R.ATTENTION_BEFORE: "attn_norm",
             R.FFN_BEFORE: "ffn_norm",
@@ -277,6 +285,7 @@ class Decoder:
             model.used |= dict.fromkeys(
                 (f"rope_{name}.weight" for name in tables), "read into the rotary frequencies"
             )
+        model.used |= self.unread
         return model.fill(lambda slot: self._parts(slot, descriptor))
 
     def _text(self, key: str) -> str:
@@ -289,7 +298,8 @@ class Decoder:
         if slot.stack == R.DECODER:
             return self._block_parts(slot, d)
         name, bias = _ENDS[slot.stack, slot.role]
-        return [self._part(name, bias, (sum(slot.parts),), slot)]
+        factor = self.factors.get(slot.role, 1.0) if slot.stack == R.TARGET else 1.0
+        return [self._part(name, bias, (sum(slot.parts),), slot)._replace(factor=factor)]
 
     def _block_parts(self, slot: R.Slot, d: dict[str, Any]) -> list[Part]:
         role, bias = slot.role & ~1, bool(slot.role & 1)
@@ -309,6 +319,8 @@ class Decoder:
             **self.names,
         }
         start = f"blk.{slot.set}."
+        if role == R.V_NORM:  # which has no weights
+            return [Part(None, slot.parts, offset=float(not bias))]
         if kind["mixer"] == D.CONVOLUTION and role in _CONVOLUTION:
             part = self._part(start + _CONVOLUTION[role], bias, (sum(slot.parts),), slot)
             if role == R.TAPS:
@@ -322,8 +334,12 @@ class Decoder:
         whole, names = fused[role]
         if self.has("attn_qkv.weight") if role == R.QKV else not self.has("ffn_gate.weight"):
             return [self._part(start + whole, bias, (sum(slot.parts),), slot)]
+        if slot.set in self.values_of_keys and role == R.QKV:
+            names = ("attn_q", "attn_k", "attn_k")
         return [
-            self._part(start + name, bias, (rows,), slot) for name, rows in zip(names, slot.parts)
+            self._part(start + name, bias, (rows,), slot)
+            for name, rows in zip(names, slot.parts)
+            if rows
         ]
 
     def _norm_shape(self, role: int, slot: R.Slot, kind: dict[str, Any]) -> Shape:
@@ -358,6 +374,9 @@ _CONVOLUTION = {
 _ENDS = {
     (R.TARGET, R.EMBEDDING): ("token_embd", False),
     (R.TARGET, R.POSITIONS): ("position_embd", False),
+    (R.TARGET, R.PER_LAYER): ("per_layer_token_embd", False),
+    (R.TARGET, R.PER_LAYER_PROJECTION): ("per_layer_model_proj", False),
+    (R.TARGET, R.PER_LAYER_NORM): ("per_layer_proj_norm", False),
     (R.TARGET, R.EMBEDDING_NORM): ("token_embd_norm", False),
     (R.TARGET, R.EMBEDDING_NORM + 1): ("token_embd_norm", True),
     (R.OUTPUT, R.OUTPUT_WEIGHT): ("output", False),

@@ -7,7 +7,7 @@ from typing import Any
 from phasor.errors import PhasorError, printable, shown
 from phasor.families.fields import Fields
 from phasor.families.model import single
-from phasor.values import settings, words
+from phasor.values import is_whole, settings, words
 
 # Keys that say nothing about the arithmetic, under the prefix of an architecture.
 _HARMLESS = words("""
@@ -53,6 +53,17 @@ class Keys(Fields):
     def single(self, name: str, default: float | None = None) -> float:
         """A number from 0, as a descriptor keeps it."""
         return single(self.number(name, default=default))
+
+    def of_layers(self, name: str, count: int, high: int) -> list[int]:
+        """A whole number from 1 for each of `count` layers, where a list says so; the first is
+        then the key's value. Else nothing."""
+        value = self.values.get(name)
+        if not isinstance(value, list):
+            return []
+        if len(value) != count or not all(is_whole(own, 1, high) for own in value):
+            raise self.error(name, f"expected a whole number for each of {count} layers")
+        self.values = {**self.values, name: value[0]}
+        return value
 
     def finish(self) -> None:
         """Refuses what nobody asked for, by name."""

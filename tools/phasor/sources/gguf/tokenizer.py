@@ -14,6 +14,7 @@ from phasor.values import is_whole, words
 
 PREFIX = "tokenizer.ggml."
 _NONE = (None, "no_vocab", "none")
+_PIECES = ("llama", "gemma4")  # SentencePiece's
 _USUAL = {
     "bos_token_id": (1, CONTROL),
     "eos_token_id": (2, CONTROL),
@@ -53,7 +54,8 @@ class Vocabulary(Fields):
 
     def _begins(self) -> bool:
         """Whether a text begins with the start token."""
-        return self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
+        usual = self.model in _PIECES or self.text("pre") in _BEGIN
+        return self.flag("add_bos_token", usual)
 
     def items(self, name: str, kinds: type | tuple[Any, ...], default: Any = None) -> Any:
         value = self.values.get(name, default)
@@ -109,11 +111,12 @@ class Vocabulary(Fields):
         try:
             if self.model == "gpt2":
                 return self._bpe(tokens)
-            if self.model == "llama":
+            if self.model in _PIECES:
                 return self._sentencepiece(tokens)
         except TokenizerError as error:
             raise self.refuse("tokens", str(error)) from error
-        raise self.refuse("model", f"{shown(self.model)} is not supported, expected gpt2 and llama")
+        expected = ", ".join(("gpt2", *_PIECES))
+        raise self.refuse("model", f"{shown(self.model)} is not supported, expected {expected}")
 
     def _types(self, tokens: list[str]) -> list[int]:
         types = self.items("token_type", int, [1] * len(tokens))
@@ -136,7 +139,8 @@ class Vocabulary(Fields):
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
-        scores = self.items("scores", (int, float))
+        merged = self.model == "gemma4"  # by merges that the file has
+        scores = [0.0] * len(tokens) if merged else self.items("scores", (int, float))
         if self.id("bos_token_id") is None and self._begins():
             raise self.refuse("bos_token_id", "is missing, and piece 1 is no control piece")
         types = self._types(tokens)
@@ -144,8 +148,10 @@ class Vocabulary(Fields):
             tokens,
             scores,
             types,
-            add_space_prefix=self.flag("add_space_prefix", True),
+            add_space_prefix=self.flag("add_space_prefix", not merged),
             strips=self._stripping(tokens, types),
+            merges=self.items("merges", str) if merged else None,
+            unknown_id=self.id("unknown_token_id") if merged else None,
         )
 
     def _stripping(self, tokens: list[str], types: list[int]) -> set[str]:
