@@ -187,7 +187,8 @@ struct Quantized {
   struct Scales {
     static constexpr bool kOneScale = false, kMinima = false, kSupers = false,
                           kTabled = table_type(T);
-    static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T));
+    static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T)),
+                            kScaleBytes = kLanes * 2;  // of what one call of scales() reads
     static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
       to[0] = L::half16(plane + panel_scale(T, 0, g));
@@ -312,6 +313,7 @@ struct Quantized {
   struct Q4m : Codes<Type::q4m, typename L::Int4m> {
     using Sum = typename L::Int4m::Sum;
     static constexpr bool kMinima = true;
+    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4m);
     static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
     static PHASOR_INLINE size_t plane(size_t groups) {
       return static_cast<size_t>(minimum_plane_bytes(Type::q4m, kLanes, groups));
@@ -322,6 +324,7 @@ struct Quantized {
   };
   struct Q4k : Q4m {
     static constexpr bool kSupers = true;
+    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4k);
     static PHASOR_INLINE size_t plane(size_t groups) {
       return static_cast<size_t>(minimum_plane_bytes(Type::q4k, kLanes, groups));
     }
@@ -405,10 +408,11 @@ struct Quantized {
       add_group<Q, R, P>(acc, sum, rows, g, scales);
     }
   }
-  template <class Q, size_t R, size_t P>
+  // ask(w): asks for weights, where the first panel's are at w.
+  template <class Q, size_t R, size_t P, class Ask>
   static PHASOR_INLINE void whole_tile(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
                                        const unsigned char* const (&scale_plane)[P],
-                                       const unsigned char* const (&values)[P], Ahead& ahead) {
+                                       const unsigned char* const (&values)[P], Ask ask) {
     constexpr size_t kPlanes = Q::kPlanes, kRows = R * kPlanes;
     constexpr size_t kSums = R * P == 1 && L::Int8::kChains > 1 ? L::Int8::kChains / kPlanes : 1;
     typename Q::Sum sum[kSums][kRows][P];
@@ -424,7 +428,7 @@ struct Quantized {
       }
     }
     for (size_t g = rows[0].groups; g != 0; --g) {
-      if constexpr (T::kStream && R > 1) ahead.ask();
+      ask(w[0]);
       Q::products(sum, x, w);
       PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) x[r] += kGroup;
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] += Q::kGroupBytes;
@@ -438,12 +442,28 @@ struct Quantized {
         acc[r][p] = sum_of<Q>(sum[0], r, p) * (V::set(rows[r].scale[0]) * scales);
     }
   }
+  // One row's weights come from memory, and the arithmetic of a few groups fills the window of
+  // instructions in which a processor begins loads. So each line is asked for ahead of its use:
+  // kNear bytes into the first-level cache, and `far` bytes into the second, across the ends of
+  // pages where the hardware's own requests stop. In bursts they help half as much.
+  static constexpr size_t kNear = 1024, kFar = 4096;
+  template <size_t Bytes>
+  static PHASOR_INLINE void ask_ahead(const unsigned char* at, size_t far) {
+    if constexpr (T::kStream) {
+      const uintptr_t from = reinterpret_cast<uintptr_t>(at);
+      PHASOR_UNROLL for (size_t i = 0; i < Bytes; i += 64) {
+        __builtin_prefetch(reinterpret_cast<const void*>(from + kNear + i), 0, 3);
+        __builtin_prefetch(reinterpret_cast<const void*>(from + far + i), 0, 2);
+      }
+    }
+  }
   // One row by one panel: the scales of 64 groups, or what eight groups share of them, then the
   // groups.
   template <class Q>
   static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const IntRows<Q::kPlanes> (&row)[1],
                                         const unsigned char* const (&planes)[1],
-                                        const unsigned char* const (&values)[1], size_t groups) {
+                                        const unsigned char* const (&values)[1], size_t groups,
+                                        size_t far) {
     const unsigned char* const plane = planes[0];
     constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
     using Kept = std::conditional_t<Q::kSupers, Super<L>[kScales / kSuper],
@@ -452,7 +472,10 @@ struct Quantized {
     for (size_t first = 0; first < groups; first += kScales) {
       const size_t end = groups - first < kScales ? groups : first + kScales;
       V of[1][kOf];
-      for (size_t g = first; g < end; g += Q::kSupers ? kSuper : Q::kSharing) {
+      constexpr size_t kStep = Q::kSupers ? kSuper : Q::kSharing;
+      for (size_t g = first; g < end; g += kStep) {
+        const size_t at = g / kStep * Q::kScaleBytes;
+        if (at % 64 == 0) ask_ahead<Q::kScaleBytes>(plane + at, far);
         if constexpr (Q::kSupers) {
           super_of(kept[(g - first) / kSuper], plane, g);
         } else {
@@ -462,6 +485,7 @@ struct Quantized {
         }
       }
       for (size_t g = first; g < end; ++g) {
+        ask_ahead<Q::kGroupBytes>(values[0] + g * Q::kGroupBytes, far);
         typename Q::Sum sum[Q::kPlanes][1];
         sum_group<Q, 1, 1>(sum, row, planes, values, g);
         PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) {
@@ -481,12 +505,19 @@ struct Quantized {
                                             const unsigned char* w, size_t panels) {
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
+    const size_t far = panels * bytes > Linear<L>::kCached ? kFar : 0;
     const IntRows<Q::kPlanes> row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
       const unsigned char *planes[1] = {w}, *values[1] = {w + plane};
       V acc[1][1];
-      start_chains(acc);
-      stream_tile<Q>(acc, row, planes, values, groups);
+      if constexpr (Q::kOneScale) {
+        whole_tile<Q, 1, 1>(acc, row, planes, values, [=](const unsigned char* at) PHASOR_LAMBDA {
+          ask_ahead<Q::kGroupBytes>(at, far);
+        });
+      } else {
+        start_chains(acc);
+        stream_tile<Q>(acc, row, planes, values, groups, far);
+      }
       store_tile(out, acc, p * kLanes);
     }
   }
@@ -510,7 +541,9 @@ struct Quantized {
       PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
       V acc[R][P];
       if constexpr (Q::kOneScale)
-        whole_tile<Q, R, P>(acc, tile, scale_plane, values, ahead);
+        whole_tile<Q, R, P>(acc, tile, scale_plane, values, [&](const void*) PHASOR_LAMBDA {
+          if constexpr (T::kStream && R > 1) ahead.ask();
+        });
       else
         grouped_tile<Q, R, P>(acc, tile, scale_plane, values, ahead);
       store_tile(out.from(r), acc, at);
@@ -552,15 +585,12 @@ struct Quantized {
     constexpr size_t kRows = rows_at_once<Q>(T::kRowsInt8),
                      kRowsWhole = kCoded ? kRows : rows_at_once<Q>(T::kRowsWhole),
                      kPanelsWhole = kCoded ? T::kPanelsInt8 : T::kPanelsWhole;
-    if constexpr (Q::kOneScale) {
-      if (rows == 1)
-        quantized_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
-      else
-        quantized_panels<Q, kRowsWhole, kPanelsWhole>(out, in, rows, bytes, 0, panels);
-    } else if (T::kStream && rows == 1)
+    if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)
-      quantized_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
+      quantized_panels<Q, 1, Q::kOneScale ? 1 : T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
+    else if constexpr (Q::kOneScale)
+      quantized_panels<Q, kRowsWhole, kPanelsWhole>(out, in, rows, bytes, 0, panels);
     else
       quantized_panels<Q, kRows, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }

@@ -76,7 +76,8 @@ struct Int4Of512 : Int8 {
   }
   template <int First, int Second, int Mask>
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
-    const __m512i n = _mm512_loadu_si512(p);
+    __m512i n = _mm512_loadu_si512(p);
+    keep(n);  // gcc 12 loads it for each field
     return {field<First, Mask>(n), field<Second, Mask>(n)};
   }
   static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
