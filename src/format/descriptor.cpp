@@ -271,7 +271,8 @@ constexpr uint32_t kMostBeside = 64;
 
 phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
   const StackDescriptor& s = d.stacks[half];
-  const uint32_t pair_segment = d.sides[half].pair_segment;
+  const SideDescriptor& side = d.sides[half];
+  const uint32_t pair_segment = side.pair_segment;
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
   if (sinusoidal(s) && input_width(s) % 2 != 0)
     return fail(error, PHASOR_BAD_FILE, at, kStackNames[half], ".width: ", input_width(s),
@@ -279,6 +280,9 @@ phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
   if (pair_segment != 0 && pair_segment >= s.segments)
     return fail(error, PHASOR_BAD_FILE, at, kSideNames[half], ".pair_segment: ", pair_segment,
                 ", there are ", s.segments, " segments");
+  if (side.own_row > side.vocabulary)
+    return fail(error, PHASOR_BAD_FILE, at, kSideNames[half], ".own_row: ", side.own_row,
+                ", the vocabulary has ", side.vocabulary, " ids");
   const bool projected = s.embedding_width != s.width;
   const auto bad = [&](const char* text) { return refuse(error, kStackNames[half], text); };
   if (s.position == kPositionLearned && s.max_positions == 0)

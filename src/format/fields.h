@@ -86,6 +86,7 @@ struct SideDescriptor {
   uint32_t pair_segment = 0;
   uint32_t longest_text = 0;
   uint32_t vectors = 0;
+  uint32_t own_row = 0;
   uint32_t present = 0;  // the file has this scope
   Array end{};
   Array prefix{};

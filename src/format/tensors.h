@@ -39,6 +39,7 @@ struct KindTensors {
 // What stands before the first block of a stack.
 struct alignas(8) Input {
   Tensor embedding;  // (V, E), rows or panel16
+  Tensor own_row;    // (E) in place of a row, or none
   Tensor positions;  // (max_positions, E), learned
   Tensor segments;   // (segments, E)
   NormTensors norm;

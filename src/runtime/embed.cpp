@@ -14,12 +14,15 @@ void embed_ids(const Chunk& c, Items items, const Rows<float>& out) {
   const StackDescriptor& d = c.descriptor();
   const Input& in = c.model.inputs[c.stack];
   const Tensor& e = in.embedding;
+  const uint32_t own = c.model.descriptor.sides[c.stack].own_row;  // 1 + an id, 0: none
   const uint32_t width = d.embedding_width;
   const Rows<float> rows = d.projection_place != 0 ? c.normed() : out;
   for (uint32_t r = 0; r < c.count; ++r) {
     const Row& row = c.rows[r];
     float* x = rows.row(r, width);
-    if (row.id != PHASOR_NONE)
+    if (row.id != PHASOR_NONE && row.id + 1 == own)
+      memcpy(x, c.model.floats(in.own_row), width * sizeof(float));
+    else if (row.id != PHASOR_NONE)
       gather_row(x, c.model.at(e.offset), e.type, e.layout, e.rows, e.cols, row.id);
     else
       memcpy(x, items[row.item].embeddings + row.embedding, width * sizeof(float));

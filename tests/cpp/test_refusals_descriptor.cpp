@@ -286,6 +286,7 @@ TEST_CASE("refusals: a short convolution") {
 }
 
 TEST_CASE("refusals: merged attention") {
+  const char* const own = "kind1.cross: merged attention has keys of its own, and no norm of v";
   const char* const alike =
       "kind1.cross: merged attention has the heads, scale and biases of self-attention";
   const char* const plain =
@@ -293,6 +294,8 @@ TEST_CASE("refusals: merged attention") {
   try_all({
       {kMerged, "kind1.cross_heads=4 kind1.cross_kv_heads=2 kind1.cross_head_width=10", ""},
       {kMerged, "kind1.cross=3", "kind1.cross: 3, expected 0 to 2"},
+      {kMerged, "kind1.qk_norm=1 kind1.value_norm=1", own},
+      {kMerged, "kind1.keys_of=1 kind1.attention_biases=0", own},
       {kMerged, "kind1.cross_heads=2", alike},
       {kMerged, "kind1.cross_kv_heads=4", alike},
       {kMerged, "kind1.cross_head_width=9", alike},
@@ -362,6 +365,7 @@ TEST_CASE("refusals: a stack") {
       {kAlbert, "encoder.position=3 encoder.embedding_width=21",
        "encoder.width: 21 is odd, sine and cosine need an even width"},
       {kBert, "source.pair_segment=0", ""},
+      {kBert, "source.own_row=58", "source.own_row: 58, the vocabulary has 57 ids"},
       {kBert, "source.pair_segment=2", "source.pair_segment: 2, there are 2 segments"},
       {kLm, "decoder.projection_bias=1", "decoder.projection_bias: the embedding is not projected"},
       {kLm, "decoder.projection_place=1",

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "kind.inner_norms": "BitNet",
     "kind.value_norm": "Gemma 4",
     "kind.keys_of": "Gemma 4",
+    "side.own_row": "T5Gemma 2's end of a picture",
     "kind.layer_scale": "Gemma 4",
     "stack.per_layer_width": "families with per-layer embeddings",
     "stack.per_layer_scale": "families with per-layer embeddings",

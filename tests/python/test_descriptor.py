@@ -58,6 +58,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
             encoder({"segments": 2}, side={"pair": [1], "pair_segment": 2}),
             "source.pair_segment: 2, there are 2 segments",
         ),
+        (encoder(side={"own_row": 30}), "source.own_row: 30, the vocabulary has 29 ids"),
         (encoder(side={"pair": [29]}), "source: special id 29"),
         (encoder(side={"pair": [1] * 17}), "source.pair: expected 0 to 16"),
         (encoder(side={"embedding_shared": 1}), "source.embedding_shared: only the target"),

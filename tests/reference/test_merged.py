@@ -14,6 +14,7 @@ from save_newer import save_newer
 from test_families_translators import convert_to, run, share
 
 from phasor.errors import PhasorError
+from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from phasor.sources.find import read_source
@@ -149,6 +150,18 @@ def test_outputs(saved, name, phasor):
             if beams > 1:
                 assert np.allclose([one["score"] for one in ours], scores, atol=SCORE)
     assert len(found) > 2 * len(SOURCES)
+
+
+def test_the_end_of_a_picture_has_a_row_of_its_own(saved):
+    """In place of a second matrix for the logits of a tied model; the texts above have that id."""
+    assert 9 in IDS and 9 in TARGET
+    for name, case in CASES.items():
+        file = PhasorFile(converted(saved[name]))
+        inside = case["encoder"].get("eoi_token_index") == 9
+        own = [file.descriptor[side]["own_row"] for side in ("source", "target")]
+        assert own == [10 * inside] * 2, name
+        there = R.key_of(R.OUTPUT, 0, R.OUTPUT_WEIGHT) in file.entries
+        assert there == (case.get("tie_word_embeddings") is False), name
 
 
 def test_pictures_are_named(saved, tmp_path):

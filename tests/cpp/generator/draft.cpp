@@ -232,6 +232,7 @@ Group choose_side(Choices* c, uint32_t which, uint32_t vocabulary, uint32_t toke
     s.leave_out({name});
     if (c->chance(50)) s.set_ids(name, some_ids(c, vocabulary));
   }
+  if (c->chance(15)) s.set("own_row", c->below(vocabulary + 1));
   if (c->chance(20)) s.set("longest_text", c->of({0u, 1u, 8u, 1u << 24}));
   if (segments != 0 && c->chance(50)) s.set("pair_segment", c->below(segments));
   return s;

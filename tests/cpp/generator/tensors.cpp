@@ -16,6 +16,7 @@ enum Role : uint32_t {
   kRoleEmbeddingNorm = 4,
   kRoleProjection = 6,
   kRoleInvFreq = 8,
+  kRoleOwnRow = 9,
   kRolePerLayer = 10,
   kRolePerLayerProjection = 12,
   kRolePerLayerNorm = 14,
@@ -384,6 +385,7 @@ void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embeddin
   if (s.embedding_width != s.width)
     w->linear(kRoleProjection, {{s.width, 0, 0}}, s.embedding_width, s.projection_bias);
   if (sinusoidal(s)) w->frequencies(kRoleInvFreq, width / 2);
+  if (d.sides[which].own_row != 0) w->vector(kRoleOwnRow, s.embedding_width, 0, 1);
   if (const uint32_t values = s.per_layer_width * s.layers.count / 2) {
     w->matrix(kRolePerLayer, Layout::rows, {{d.sides[which].vocabulary, 0, 0}}, values, 1);
     w->linear(kRolePerLayerProjection, {{values, 0, 0}}, s.width, 0);

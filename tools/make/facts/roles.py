@@ -70,7 +70,7 @@ _TRUTHS = {
     "norms_before": "(k.norm_place == kNormBefore || k.norm_place == kNormBoth)",
     "norms_after": "k.norm_place != kNormBefore",
 }
-_SIDE = {"vocabulary", "embedding_shared"}
+_SIDE = {"vocabulary", "embedding_shared", "own_row"}
 _STACK = {"width", "cross_width", "per_layer_width"}  # of what a block's expressions name
 
 

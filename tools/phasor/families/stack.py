@@ -92,7 +92,7 @@ class Stack:
         self.qkv_rows: np.ndarray | None = None  # of the fused tensor: the rows of q, of k, of v
         self.position_rows = 0  # of the learned table, before position 0
         # An id whose row of the embedding is a vector of its own, which is not scaled: its name.
-        self.own_row: tuple[int, str] | None = None
+        self.own_row = ""
         self.per_layer_rows = 0  # of the table of per-layer embeddings, 0: those of the vocabulary
         self.factors: dict[str, float] = {}  # of every value of a part of the input
         # Sets of layers with one matrix for keys and values.
@@ -241,13 +241,9 @@ class Stack:
             before = self.position_rows
             shape = (before + slot.rows, slot.cols)
             return [self.part("positions", False, shape, rows=slice(before, None))]
+        if slot.role == R.OWN_ROW:
+            return [Part(self.own_row, slot.parts, factor=1 / self.stack["embedding_scale"])]
         part, bias = INPUTS[slot.role]
-        if part == "embedding" and self.own_row is not None:
-            row, name = self.own_row
-            whole, factor = self.part(part, bias, shape_of(slot)), 1 / self.stack["embedding_scale"]
-            own = Part(name, (slot.cols,), None, factor=factor)
-            above, below = slice(row), slice(row + 1, None)
-            return [whole._replace(rows=above), own, whole._replace(rows=below)]
         if part == "embedding_norm" and (part in self.bare_norms or part in self.bias_free):
             return self._norm(part, bias, shape_of(slot))
         if part == "per_layer" and self.per_layer_rows:

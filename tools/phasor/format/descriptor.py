@@ -198,6 +198,7 @@ def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
         ),
         *per_layer.stack_rules(name, stack),
     )
+    per_layer.check_own_row(side, descriptor[side])
     vectors, row = descriptor[side]["vectors"], stack["embedding_width"]
     if vectors and not (name == "encoder" and row - MOST_BESIDE <= vectors <= row):
         raise PhasorError(

@@ -12,6 +12,7 @@ SEGMENTS = 3
 EMBEDDING_NORM = 4
 PROJECTION = 6
 SINUSOID = 8
+OWN_ROW = 9
 PER_LAYER = 10
 PER_LAYER_PROJECTION = 12
 PER_LAYER_NORM = 14
@@ -118,6 +119,7 @@ ROLE_ROWS = (
         False,
         F64,
     ),
+    ((1, 3), 9, "row of own_row's id", (VECTOR,), "embedding_width", "1", "own_row", False, F32),
     (
         (3,),
         10,

@@ -175,7 +175,10 @@ class Reference(Attention):
                 f"segments: expected {ids.size} values from 0 to {max(s['segments'], 1) - 1}"
             )
         whose = R.SOURCE if side["embedding_shared"] else stack
-        x = self.rows_at(whose, 0, R.EMBEDDING, ids) * self.dtype.type(s["embedding_scale"])
+        x = self.rows_at(whose, 0, R.EMBEDDING, ids)
+        if side["own_row"]:
+            x[ids == side["own_row"] - 1] = self.need(stack, 0, R.OWN_ROW)
+        x = x * self.dtype.type(s["embedding_scale"])
         projected = s["embedding_width"] != s["width"]
         if projected and s["projection_place"]:
             x = self.linear(x, stack, 0, R.PROJECTION)

@@ -64,9 +64,7 @@ def _pair(pair: Any, config: Config) -> None:
         pair.ignore |= dict.fromkeys(own, "of the end of a picture, which is no id here")
     else:
         for stack, name in zip(pair.stacks, own[:1] * 2 if tied else own):
-            stack.own_row = row, name
-        pair.output["tied"] = D.TIED_OWN
-        pair.notes.append(f"the logits have a matrix of their own: id {row} differs in the input")
+            stack.own_row, stack.side["own_row"] = name, row + 1
     pair.notes.append("the file has the encoder of texts; pictures are left out")
 
 
