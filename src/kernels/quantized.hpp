@@ -188,6 +188,7 @@ struct Quantized {
     static constexpr bool kOneScale = false, kMinima = false, kSupers = false,
                           kTabled = table_type(T);
     static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T)),
+                            kInputs = kGroup,          // bytes of a group
                             kScaleBytes = kLanes * 2;  // of what one call of scales() reads
     static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
@@ -275,6 +276,18 @@ struct Quantized {
   struct Q4 : Codes<Type::q4, typename L::Int4> {};
   struct Q2 : Codes<Type::q2, typename L::Int4m> {};
   struct Q1 : Codes<Type::q1, typename L::Int4m> {};
+  // One row of q1, whose inputs have become tables.
+  struct LookedUp : Q1 {
+    static constexpr size_t kInputs = L::Int4m::kTables;
+    static PHASOR_INLINE typename L::Int4m::Sum start(int32_t sum) { return L::Int4m::start(sum); }
+    template <size_t R>
+    static PHASOR_INLINE void products(typename L::Int4m::Sum (&sum)[R][1],
+                                       const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[1]) {
+      const typename L::Int4m::Places at = L::Int4m::places(w[0]);
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) L::Int4m::look_up(sum[r][0], x[r], at);
+    }
+  };
   // Codes with one scale a row. Where sums of a group have 16 bits they are added to those of the
   // row; else there are C of these, as of Q8r.
   struct Q2r : Codes<Type::q2r, typename L::Int4> {
@@ -362,7 +375,7 @@ struct Quantized {
       }
     PHASOR_UNROLL for (size_t i = 0; i < R * kPlanes; ++i) {
       const IntRows<kPlanes>& row = rows[i / kPlanes];
-      x[i] = row.plane(i % kPlanes) + g * kGroup;
+      x[i] = row.q + (i % kPlanes * row.groups + g) * Q::kInputs;
       const typename Q::Sum start = Q::start(row.sum_at(i % kPlanes, g));
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = start;
     }
@@ -521,6 +534,38 @@ struct Quantized {
       store_tile(out, acc, p * kLanes);
     }
   }
+  // The same of tables: those of some groups, then all panels by them. Chains wait in y.
+  template <class Q>
+  static PHASOR_APART void looked_up_stream(const Outputs& out, const IntRows<Q::kPlanes>& in,
+                                            const unsigned char* w, size_t panels) {
+    constexpr size_t kPlanes = Q::kPlanes, kAtOnce = 256 / kPlanes;
+    alignas(64) int8_t tables[kPlanes * kAtOnce * Q::kInputs];
+    int32_t starts[kPlanes * kAtOnce];
+    const size_t groups = in.groups, plane = Q::plane(groups),
+                 bytes = plane + groups * Q::kGroupBytes,
+                 far = panels * bytes > Linear<L>::kCached ? kFar : 0;
+    size_t first = 0;
+    do {
+      const size_t left = groups - first, count = left < kAtOnce ? left : kAtOnce;
+      for (size_t i = 0; i < kPlanes; ++i)
+        for (size_t g = 0; g < count; ++g)
+          starts[i * count + g] = L::Int4m::tables(tables + (i * count + g) * Q::kInputs,
+                                                   in.plane(i) + (first + g) * kGroup);
+      const IntRows<kPlanes> row[1] = {{tables, in.scale + first, starts, count, count}};
+      const Outputs to = count == left ? out : Outputs{out.y, out.ldy, nullptr, 0};
+      for (size_t p = 0; p < panels; ++p) {
+        const unsigned char* panel = w + p * bytes;
+        const unsigned char *planes[1] = {panel + panel_scale(Type::q1, 0, first)},
+                            *values[1] = {panel + plane + first * Q::kGroupBytes};
+        V acc[1][1];
+        start_chains(acc);
+        if (first != 0) acc[0][0] = V::load(out.y + p * kLanes);
+        stream_tile<Q>(acc, row, planes, values, count, far);
+        store_tile(to, acc, p * kLanes);
+      }
+      first += kAtOnce;
+    } while (first < groups);
+  }
   // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first
   // output.
   template <class Q, size_t R, size_t P>
@@ -585,6 +630,10 @@ struct Quantized {
     constexpr size_t kRows = rows_at_once<Q>(T::kRowsInt8),
                      kRowsWhole = kCoded ? kRows : rows_at_once<Q>(T::kRowsWhole),
                      kPanelsWhole = kCoded ? T::kPanelsInt8 : T::kPanelsWhole;
+    if constexpr (T::kStream && std::is_base_of<Q1, Q>::value)
+      if (rows == 1)
+        return looked_up_stream<std::conditional_t<Q::kPlanes == 2, Wide<LookedUp>, LookedUp>>(
+            out, in, bytes, panels);
     if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)

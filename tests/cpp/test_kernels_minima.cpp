@@ -1,6 +1,7 @@
 // q4m and q4k, a scale and a minimum for each group: the products at every level, and rows of
 // tables.
 #include "kernel_data.h"
+#include "tile_level.h"
 
 using namespace kernel_test;
 
@@ -41,7 +42,7 @@ int nibble(const unsigned char* values, size_t o, size_t k) {
 
 TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of ±127") {
   for (const Type type : kMinima)
-    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13})
+    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30})
       for (const size_t panels : Sizes{1, 2, 3, 4, 7})
         for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18}) {
           Random random(rows * 10007 + panels * 101 + groups);
@@ -51,7 +52,7 @@ TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of 
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
           const size_t plane = plane_of(type, groups), bytes = plane + groups * 256;
           REQUIRE(w.size() == panels * bytes + 64);
-          for (const Kernels* k : levels()) {
+          for (const Kernels* k : product_levels()) {
             Array<float> y(rows * ldy, 3);
             (type == Type::q4m ? k->linear_q4m : k->linear_q4k)(
                 y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);

@@ -56,13 +56,10 @@ struct PlainLanes {
                     size_t groups) {                                                              \
     kernels_scalar.field(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);            \
   }
-  PHASOR_OF_SCALAR(linear_q8)
-  PHASOR_OF_SCALAR(linear_q4)
-  PHASOR_OF_SCALAR(linear_q4t)
-  PHASOR_OF_SCALAR(linear_q2)
-  PHASOR_OF_SCALAR(linear_q1)
-  PHASOR_OF_SCALAR(linear_q8r)
-  PHASOR_OF_SCALAR(linear_q2r)
+#define PHASOR_BOTH_INPUTS(type, ...) \
+  PHASOR_OF_SCALAR(linear_##type) PHASOR_OF_SCALAR(linear16_##type)
+  PHASOR_INT8_TYPES(PHASOR_BOTH_INPUTS, )
+#undef PHASOR_BOTH_INPUTS
 #undef PHASOR_OF_SCALAR
   static void look_up(unsigned char* to, const unsigned char* codes, const unsigned char* table) {
     look_up_each(to, codes, table);

@@ -64,11 +64,16 @@ inline const Kernels& tile_twin_level() {
     k.name = "amx, over the twin of its tiles";
     k.linear_q8r = Twin::whole<Type::q8r>;
     k.linear_q2r = Twin::whole<Type::q2r>;
-    k.linear_q8 = Twin::grouped<Twin::Q8>;
-    k.linear_q4 = Twin::grouped<Twin::Q4>;
-    k.linear_q4t = Twin::grouped<Twin::Q4t>;
-    k.linear_q2 = Twin::grouped<Twin::Q2>;
-    k.linear_q1 = Twin::grouped<Twin::Q1>;
+#define PHASOR_GROUPED(type, Weights)             \
+  k.linear_##type = Twin::grouped<Twin::Weights>; \
+  k.linear16_##type = Twin::grouped<Twin::Wide<Twin::Weights>>;
+    PHASOR_GROUPED(q8, Q8)
+    PHASOR_GROUPED(q4, Q4)
+    PHASOR_GROUPED(q4t, Q4t)
+    PHASOR_GROUPED(q4m, Q4m)
+    PHASOR_GROUPED(q2, Q2)
+    PHASOR_GROUPED(q1, Q1)
+#undef PHASOR_GROUPED
     k.peak_int8 = Twin::peak;
     return k;
   }();

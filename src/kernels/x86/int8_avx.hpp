@@ -113,6 +113,38 @@ struct Int4Of256 : Int8 {
   static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
     return {Int8::values(p), Int8::values(p + apart)};
   }
+  // Where a group of one bit's codes is looked up in the tables of a row (narrow_avx2.hpp).
+  static constexpr size_t kTables = kPairs * kPairTable;
+  static PHASOR_INLINE int32_t tables(int8_t* to, const int8_t* x) { return pair_tables(to, x); }
+  struct Places {
+    __m256i of[kPairs][2];
+  };
+  template <int32_t Bits, int32_t Place>
+  static PHASOR_INLINE __m256i place(__m256i n) {
+    return _mm256_or_si256(_mm256_and_si256(n, _mm256_set1_epi32(Bits)), _mm256_set1_epi32(Place));
+  }
+  static PHASOR_INLINE Places places(const unsigned char* p) {
+    Places at;
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i)),
+                    high = _mm256_srli_epi16(n, 4);
+      at.of[0][i] = place<kEvenBits, kEvenPlaces>(n);
+      at.of[1][i] = place<kOddBits, kOddPlaces>(n);
+      at.of[2][i] = place<kEvenBits, kEvenPlaces>(high);
+      at.of[3][i] = place<kOddBits, kOddPlaces>(high);
+    }
+    return at;
+  }
+  // add(s, sums): sums of two values of k, as bytes, to half the outputs.
+  template <class Add>
+  static PHASOR_INLINE void look_up(Sum& s, const int8_t* table, const Places& at, Add add) {
+    PHASOR_UNROLL for (size_t i = 0; i < kPairs; ++i) {
+      const __m256i t = _mm256_broadcastsi128_si256(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(table + i * kPairTable)));
+      PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
+        s.v[h] = add(s.v[h], _mm256_shuffle_epi8(t, at.of[i][h]));
+    }
+  }
 };
 
 struct Int4Avx2 : Int4Of256<Int8Avx2> {
@@ -141,6 +173,12 @@ struct Int4mAvx2 : Int4Of256<Int8Avx2> {
       keep(s.v[i]);
     }
   }
+  static PHASOR_INLINE void look_up(Sum& s, const int8_t* table, const Places& at) {
+    const __m256i twos = _mm256_set1_epi8(2);
+    Int4Of256::look_up(s, table, at, [&](__m256i to, __m256i sums) PHASOR_LAMBDA {
+      return _mm256_add_epi16(to, _mm256_maddubs_epi16(sums, twos));
+    });
+  }
   static PHASOR_INLINE auto to_float(const Sum& s) {
     const __m256i ones = _mm256_set1_epi16(1);
     return Int8Avx2::to_float({{_mm256_madd_epi16(s.v[0], ones), _mm256_madd_epi16(s.v[1], ones)}});
@@ -158,6 +196,12 @@ struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
       s.v[i] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i], w.low[i], x.low), w.high[i],
                                        x.high);
+  }
+  static PHASOR_INLINE void look_up(Sum& s, const int8_t* table, const Places& at) {
+    const __m256i twos = _mm256_set1_epi8(2);
+    Int4Of256::look_up(s, table, at, [&](__m256i to, __m256i sums) PHASOR_LAMBDA {
+      return _mm256_dpbusd_avx_epi32(to, sums, twos);
+    });
   }
 };
 #endif

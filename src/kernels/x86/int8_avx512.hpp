@@ -83,6 +83,26 @@ struct Int4Of512 : Int8 {
   static PHASOR_INLINE Both both(const int8_t* p, size_t apart) {
     return {Int8::values(p), Int8::values(p + apart)};
   }
+  // Where a group of one bit's codes is looked up in the tables of a row (narrow_avx2.hpp).
+  static constexpr size_t kTables = kPairs * kPairTable;
+  static PHASOR_INLINE int32_t tables(int8_t* to, const int8_t* x) { return pair_tables(to, x); }
+  struct Places {
+    __m512i of[kPairs];
+  };
+  template <int32_t Bits, int32_t Place>
+  static PHASOR_INLINE __m512i place(__m512i n) {
+    constexpr int kAndOr = 0xea;
+    return _mm512_ternarylogic_epi32(n, _mm512_set1_epi32(Bits), _mm512_set1_epi32(Place), kAndOr);
+  }
+  static PHASOR_INLINE Places places(const unsigned char* p) {
+    const __m512i n = _mm512_loadu_si512(p), high = _mm512_srli_epi16(n, 4);
+    return {{place<kEvenBits, kEvenPlaces>(n), place<kOddBits, kOddPlaces>(n),
+             place<kEvenBits, kEvenPlaces>(high), place<kOddBits, kOddPlaces>(high)}};
+  }
+  static PHASOR_INLINE __m512i looked(const int8_t* table, const Places& at, size_t i) {
+    const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table + i * kPairTable));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), at.of[i]);
+  }
 };
 
 struct Int4Avx512 : Int4Of512<Int8Avx512> {
@@ -103,6 +123,11 @@ struct Int4mAvx512 : Int4Of512<Int8Avx512> {
                                              _mm512_maddubs_epi16(w.high, x.high)));
     keep(s);
   }
+  static PHASOR_INLINE void look_up(Sum& s, const int8_t* table, const Places& at) {
+    const __m512i twos = _mm512_set1_epi8(2);
+    PHASOR_UNROLL for (size_t i = 0; i < kPairs; ++i)
+      s = _mm512_add_epi16(s, _mm512_maddubs_epi16(looked(table, at, i), twos));
+  }
   static PHASOR_INLINE V512 to_float(Sum s) {
     return Int8Avx512::to_float(_mm512_madd_epi16(s, _mm512_set1_epi16(1)));
   }
@@ -115,6 +140,11 @@ struct Int4mAvx512 : Int4Of512<Int8Avx512> {
 struct Int4Vnni : Int4Of512<Int8Vnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
     s = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(s, w.low, x.low), w.high, x.high);
+  }
+  static PHASOR_INLINE void look_up(Sum& s, const int8_t* table, const Places& at) {
+    const __m512i twos = _mm512_set1_epi8(2);
+    PHASOR_UNROLL for (size_t i = 0; i < kPairs; ++i)
+      s = _mm512_dpbusd_epi32(s, looked(table, at, i), twos);
   }
 };
 #endif

@@ -1,6 +1,7 @@
 // AMX: integer products in tiles of 16 rows by 16 outputs, on processors that have AVX-512 with
 // VNNI too. Flags: those of avx512vnni; the tiles' instructions are inline assembly
-// What fills no tile is avx512vnni's: one row, and but for q8r and q2r fewer than 16. The rest of
+// What fills no tile is avx512vnni's: one row, and but for q8r and q2r fewer than 16; so are q4k
+// and whole rows of 16 bits. The rest of
 // the level is AVX-512's (level_avx512.cpp has the table).
 #include "../products.hpp"
 #include "../simd.hpp"
@@ -20,20 +21,25 @@ struct Lanes {
                                     const unsigned char* table) {
     look_up_avx512(to, codes, table);
   }
-  static constexpr auto linear_q8 = Avx512Vnni::linear_q8, linear_q4 = Avx512Vnni::linear_q4,
-                        linear_q4t = Avx512Vnni::linear_q4t, linear_q2 = Avx512Vnni::linear_q2,
-                        linear_q1 = Avx512Vnni::linear_q1, linear_q8r = Avx512Vnni::linear_q8r,
-                        linear_q2r = Avx512Vnni::linear_q2r;
+#define PHASOR_OF_VNNI(type, ...)                                \
+  static constexpr auto linear_##type = Avx512Vnni::linear_##type, \
+                        linear16_##type = Avx512Vnni::linear16_##type;
+  PHASOR_INT8_TYPES(PHASOR_OF_VNNI, )
+#undef PHASOR_OF_VNNI
 };
 using Level = Tiled<Lanes, TileUnit>;
 
 }  // namespace
 
-void PHASOR_PRODUCT(Amx::linear_q8, Level::grouped<Level::Q8>)
-void PHASOR_PRODUCT(Amx::linear_q4, Level::grouped<Level::Q4>)
-void PHASOR_PRODUCT(Amx::linear_q4t, Level::grouped<Level::Q4t>)
-void PHASOR_PRODUCT(Amx::linear_q2, Level::grouped<Level::Q2>)
-void PHASOR_PRODUCT(Amx::linear_q1, Level::grouped<Level::Q1>)
+#define PHASOR_GROUPED(type, Weights)                                   \
+  void PHASOR_PRODUCT(Amx::linear_##type, Level::grouped<Level::Weights>) \
+  void PHASOR_PRODUCT(Amx::linear16_##type, Level::grouped<Level::Wide<Level::Weights>>)
+PHASOR_GROUPED(q8, Q8)
+PHASOR_GROUPED(q4, Q4)
+PHASOR_GROUPED(q4t, Q4t)
+PHASOR_GROUPED(q4m, Q4m)
+PHASOR_GROUPED(q2, Q2)
+PHASOR_GROUPED(q1, Q1)
 void PHASOR_PRODUCT(Amx::linear_q8r, Level::whole<Type::q8r>)
 void PHASOR_PRODUCT(Amx::linear_q2r, Level::whole<Type::q2r>)
 uint64_t Amx::peak_int8(float* out, uint64_t rounds) { return Level::peak(out, rounds); }

@@ -1,11 +1,12 @@
-// Linear products with weights in q8r, q2r, q8 and codes on a matrix unit: tiles of 16 rows by 16
-// outputs whose integer sums are exact in any order (rules 1.2, 1.4 and 1.18). 1,024 bytes of a
-// panel of int8 are one tile of 64 values of k; a row of activations is taken where it lies.
+// Linear products with weights in q8r, q2r, q8, codes and q4m on a matrix unit: tiles of 16
+// rows by 16 outputs whose integer sums are exact in any order (rules 1.2, 1.4, 1.18 and 1.21).
+// 1,024 bytes of a panel of int8 are one tile of 64 values of k; a row of activations is taken
+// where it lies.
 //
 // Plain C++ over two types, so that every machine can test it:
 //   Unit  the matrix unit: TileUnit (tile_unit.hpp), or its twin in tests/cpp/tile_twin.h
 //   F     V, 16 floats; sums(p), 16 int32 as V; half16(p), 16 f16 as V; and the functions
-//         linear_q8, linear_q4 and so on of Kernels for rows that fill no tile; look_up of a level
+//         linear_q8, linear16_q8 and so on of Kernels for rows that fill no tile; look_up
 #pragma once
 #include "../constants.hpp"
 #include "../kernels.h"
@@ -39,7 +40,7 @@ PHASOR_INLINE TileConfig tile_config(size_t rows, size_t depth) {
 }
 
 // Rows in int8 as quantize_row or quantize_whole leave them: `stride` bytes apart, with `scales`
-// scales and sums each.
+// scales, and as many sums in each plane.
 struct TileInput {
   const int8_t* q;
   const float* scale;
@@ -53,6 +54,10 @@ struct Tiled {
 
   // ---------------------------------------------------------------- q8r, q2r: sums of all of K
 
+  template <Type T>
+  static PHASOR_INLINE int32_t value_of(const unsigned char* panel, unsigned code) {
+    return minimum_type(T) ? static_cast<int32_t>(code) : code_value(T, panel, code);
+  }
   // Codes of `count` groups at `from`, in a panel that begins with a table if its type has one, as
   // the int8 that they stand for.
   template <Type T>
@@ -67,7 +72,7 @@ struct Tiled {
         PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
           for (size_t i = 0; i < kBytes; ++i)
             to[f * kBytes + i] = static_cast<unsigned char>(
-                code_value(T, panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
+                value_of<T>(panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
     }
   }
 
@@ -208,13 +213,14 @@ struct Tiled {
     wait.some(wait.count());
   }
 
-  // ---------------------------------------------------------------- q8 and q4: sums of a group
+  // ---------------------------------------------------------------- q8 and codes: sums of a group
 
   // Where the values of `count` groups from `from` on are as int8, and how many groups at once.
   struct Q8 {
     static constexpr Type kType = Type::q8;
+    static constexpr size_t kPlanes = 1;
     static constexpr size_t kGroupBytes = kLanes * kGroup, kAtOnce = SIZE_MAX, kRoom = 1;
-    static constexpr auto* kRows = F::linear_q8;
+    static constexpr auto *kRows = F::linear_q8, *kRows16 = F::linear16_q8;
     static PHASOR_INLINE const unsigned char* values(unsigned char*, const unsigned char*,
                                                      const unsigned char* from, size_t) {
       return from;
@@ -224,6 +230,7 @@ struct Tiled {
   template <Type T>
   struct Codes {
     static constexpr Type kType = T;
+    static constexpr size_t kPlanes = 1;
     static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T)), kAtOnce = 8,
                             kRoom = kAtOnce * kLanes * kGroup;
     static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* panel,
@@ -233,99 +240,130 @@ struct Tiled {
     }
   };
   struct Q4 : Codes<Type::q4> {
-    static constexpr auto* kRows = F::linear_q4;
+    static constexpr auto *kRows = F::linear_q4, *kRows16 = F::linear16_q4;
   };
   struct Q4t : Codes<Type::q4t> {
-    static constexpr auto* kRows = F::linear_q4t;
+    static constexpr auto *kRows = F::linear_q4t, *kRows16 = F::linear16_q4t;
   };
   struct Q2 : Codes<Type::q2> {
-    static constexpr auto* kRows = F::linear_q2;
+    static constexpr auto *kRows = F::linear_q2, *kRows16 = F::linear16_q2;
   };
   struct Q1 : Codes<Type::q1> {
-    static constexpr auto* kRows = F::linear_q1;
+    static constexpr auto *kRows = F::linear_q1, *kRows16 = F::linear16_q1;
+  };
+  struct Q4m : Codes<Type::q4m> {
+    static constexpr auto *kRows = F::linear_q4m, *kRows16 = F::linear16_q4m;
+  };
+  // The same weights for inputs of 16 bits: a tile of sums for each plane (rule 1.21).
+  template <class Q>
+  struct Wide : Q {
+    static constexpr size_t kPlanes = 2;
+    static constexpr auto* kRows = Q::kRows16;
   };
 
-  static constexpr size_t kAheadGroups = 2;  // multiplied before the ones before are scaled
-  using Sums = int32_t[kAheadGroups][kTileRows * kLanes];
+  static constexpr size_t kAhead = 2;  // tiles: multiplied before the ones before are scaled
+  template <class Q>
+  static constexpr size_t kAheadGroups = kAhead / Q::kPlanes;
+  using Sums = int32_t[kAhead][kTileRows * kLanes];
   // A tile of rows and the values of a panel, of a run of groups.
   struct Groups {
     const int8_t* x;
     size_t stride;
     const unsigned char* values;
     const float* x_scale;  // of the first row's first group, x_scales further the next row's
+    const int32_t* x_sum;  // the same of each plane
     size_t x_scales;
     const unsigned char* w_scale;
     size_t sharing;  // groups of a scale
     size_t count;
   };
   // N groups from g on, into as many tiles from tile First on.
-  template <size_t N, size_t First>
+  template <class Q, size_t N, size_t First>
   static PHASOR_INLINE void multiply(Unit& unit, const Groups& in, size_t g) {
     each<N>([&](auto n) PHASOR_LAMBDA {
-      unit.template zero<First + n>();
-      unit.template load<kRowTile + n>(in.x + (g + n) * kGroup, in.stride);
-      unit.template load<kWeightTile + n>(in.values + (g + n) * Q8::kGroupBytes, kTileRowBytes);
-      unit.template dot<First + n, kRowTile + n, kWeightTile + n>();
+      constexpr size_t kAt = n * Q::kPlanes, kWeights = kWeightTile + n;
+      unit.template load<kWeights>(in.values + (g + n) * Q8::kGroupBytes, kTileRowBytes);
+      const int8_t* x = in.x + (g + n) * kGroup;
+      each<Q::kPlanes>([&](auto i) PHASOR_LAMBDA {
+        unit.template zero<First + kAt + i>();
+        unit.template load<kRowTile + kAt + i>(x + i * in.x_scales * kGroup, in.stride);
+        unit.template dot<First + kAt + i, kRowTile + kAt + i, kWeights>();
+      });
     });
   }
-  template <size_t N, size_t First>
+  template <class Q, size_t N, size_t First>
   static PHASOR_INLINE void store(Unit& unit, Sums& sums) {
-    each<N>([&](auto n) PHASOR_LAMBDA { unit.template store<First + n>(sums[n], kTileRowBytes); });
+    each<N * Q::kPlanes>(
+        [&](auto n) PHASOR_LAMBDA { unit.template store<First + n>(sums[n], kTileRowBytes); });
   }
-  template <size_t N>
+  template <class Q, size_t N>
   static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
                                   size_t g) {
+    constexpr bool kMinima = minimum_type(Q::kType);
+    constexpr size_t kScale = kLanes * (kMinima ? 4 : 2);  // bytes
     PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
-      const V w = F::half16(in.w_scale + (g + n) / in.sharing * (kLanes * 2));
-      PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r)
-        acc[r] = fma(F::sums(sums[n] + r * kLanes), V::set(in.x_scale[r * in.x_scales + g + n]) * w,
-                     acc[r]);
+      const unsigned char* p = in.w_scale + (g + n) / in.sharing * kScale;
+      const V w = F::half16(p), least = F::half16(p + (kMinima ? kLanes * 2 : 0));
+      PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) {
+        const size_t at = r * in.x_scales + g + n;
+        V sum = F::sums(sums[n * Q::kPlanes] + r * kLanes);
+        if constexpr (Q::kPlanes == 2)
+          sum = fma(V::set(255.0f), sum, F::sums(sums[n * 2 + 1] + r * kLanes));
+        acc[r] = fma(sum, V::set(in.x_scale[at]) * w, acc[r]);
+        if constexpr (kMinima) {
+          const int32_t* s = in.x_sum + r * Q::kPlanes * in.x_scales + g + n;
+          const int32_t total = Q::kPlanes == 2 ? 255 * s[0] + s[in.x_scales] : s[0];
+          acc[r] = fma(V::set(in.x_scale[at] * static_cast<float>(total)), least, acc[r]);
+        }
+      }
     }
   }
   // The chains of 16 rows go on over these groups: while some are scaled the next are multiplied.
+  template <class Q>
   static PHASOR_INLINE void chains(V (&acc)[kTileRows], Unit& unit, const Groups& in,
                                    Ahead& ahead) {
-    constexpr size_t kN = kAheadGroups;
+    constexpr size_t kN = kAheadGroups<Q>;
     alignas(64) Sums sums;
     const size_t even = in.count / kN * kN;
     if (even != 0) {
       size_t g = 0;
-      multiply<kN, 0>(unit, in, 0);
-      store<kN, 0>(unit, sums);
+      multiply<Q, kN, 0>(unit, in, 0);
+      store<Q, kN, 0>(unit, sums);
       for (; g + 2 * kN < even; g += 2 * kN) {
         ahead.ask();
-        multiply<kN, kN>(unit, in, g + kN);
-        scale<kN>(acc, sums, in, g);
-        store<kN, kN>(unit, sums);
+        multiply<Q, kN, kAhead>(unit, in, g + kN);
+        scale<Q, kN>(acc, sums, in, g);
+        store<Q, kN, kAhead>(unit, sums);
         ahead.ask();
-        multiply<kN, 0>(unit, in, g + 2 * kN);
-        scale<kN>(acc, sums, in, g + kN);
-        store<kN, 0>(unit, sums);
+        multiply<Q, kN, 0>(unit, in, g + 2 * kN);
+        scale<Q, kN>(acc, sums, in, g + kN);
+        store<Q, kN, 0>(unit, sums);
       }
       if (g + kN < even) {
-        multiply<kN, kN>(unit, in, g + kN);
-        scale<kN>(acc, sums, in, g);
-        store<kN, kN>(unit, sums);
+        multiply<Q, kN, kAhead>(unit, in, g + kN);
+        scale<Q, kN>(acc, sums, in, g);
+        store<Q, kN, kAhead>(unit, sums);
         g += kN;
       }
       ahead.ask();
-      scale<kN>(acc, sums, in, g);
+      scale<Q, kN>(acc, sums, in, g);
     }
     if (even == in.count) return;
-    multiply<1, 0>(unit, in, even);
-    store<1, 0>(unit, sums);
-    scale<1>(acc, sums, in, even);
+    multiply<Q, 1, 0>(unit, in, even);
+    store<Q, 1, 0>(unit, sums);
+    scale<Q, 1>(acc, sums, in, even);
   }
 
   // 16 rows by one panel: the chains begin at +0 or wait in y, and get the bias with the last
   // groups.
+  template <class Q>
   static PHASOR_APART void grouped_tile(const Outputs& out, Unit& unit, const Groups& in, size_t o,
                                         bool first, bool last, Ahead& ahead) {
     V acc[kTileRows];
     float* y = out.y + o;
     PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r)
       acc[r] = first ? V::set(0.0f) : V::load(y + r * out.ldy);
-    chains(acc, unit, in, ahead);
+    chains<Q>(acc, unit, in, ahead);
     const V bias = last ? bias_lanes<V>(out, o) : V::set(-0.0f);
     PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) (acc[r] + bias).store(y + r * out.ldy);
   }
@@ -345,14 +383,17 @@ struct Tiled {
   static PHASOR_APART void grouped_panels(const Outputs& out, Unit& unit, const TileInput& in,
                                           size_t rows, const unsigned char* w, size_t first,
                                           size_t stop) {
+    constexpr bool kMinima = minimum_type(Q::kType);
     const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
-                 plane = panel_plane_bytes(Q::kType, groups),
+                 plane = kMinima
+                             ? static_cast<size_t>(minimum_plane_bytes(Q::kType, kLanes, groups))
+                             : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     alignas(64) unsigned char room[Q::kRoom];
     for (size_t p = first; p < stop; ++p) {
       const unsigned char* panel = w + p * bytes;
       Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
-                  tiles * (groups / kAheadGroups));
+                  tiles * (groups / kAheadGroups<Q>));
       for (size_t g = 0, count; g < groups; g += count) {
         count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
         const unsigned char* values =
@@ -363,11 +404,12 @@ struct Tiled {
                               in.stride,
                               values,
                               in.scale + r * groups + g,
+                              in.sum + r * Q::kPlanes * groups + g,
                               groups,
-                              panel + panel_scale(Q::kType, 0, g),
+                              panel + (kMinima ? g * kLanes * 4 : panel_scale(Q::kType, 0, g)),
                               static_cast<size_t>(sharing_of(Q::kType)),
                               count};
-          grouped_tile(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
+          grouped_tile<Q>(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
         }
       }
     }
@@ -379,10 +421,10 @@ struct Tiled {
                       size_t groups) {
     const size_t tiles = tiles_of<Q>(rows, groups),
                  done = tiles * kTileRows < rows ? tiles * kTileRows : rows, left = rows - done;
-    if (tiles == 0)
+    if (tiles == 0 || groups == 0)
       return Q::kRows(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     const Outputs out = {y, ldy, bias, bias_n};
-    const TileInput in = {xq, xs, xsum, groups * kGroup, groups};
+    const TileInput in = {xq, xs, xsum, Q::kPlanes * groups * kGroup, groups};
     const unsigned char* weights = static_cast<const unsigned char*>(w);
     const size_t bytes = static_cast<size_t>(panel_bytes(Q::kType, groups * kGroup));
     const TileConfig config = tile_config(kTileRows, kGroup);
@@ -395,7 +437,7 @@ struct Tiled {
       const size_t o = p * kLanes;
       if (left != 0)
         Q::kRows(y + done * ldy + o, ldy, xq + done * in.stride, xs + done * groups,
-                 xsum + done * groups, left, weights + p * bytes,
+                 xsum + done * Q::kPlanes * groups, left, weights + p * bytes,
                  bias != nullptr && o < bias_n ? bias + o : nullptr, o < bias_n ? bias_n - o : 0,
                  stop - p, groups);
     }
