@@ -2,6 +2,7 @@
 // JSON object each.
 //
 //   bench_decoder MODEL [--threads N] [--context N] [--sequences N] [--chunk N] [--cache f16|q8]
+//                 [--isa LEVEL]
 //
 //   prefill N      the seconds in which N tokens are read at once
 //   decode P N     a prompt of P tokens, not timed, then N greedy steps: their seconds and ids
@@ -28,15 +29,17 @@ using bench::now;
 class Decoder {
  public:
   Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk,
-          uint32_t cache)
+          uint32_t cache, const char* isa)
       : sequences_(sequences) {
     const double start = now();
     size_t bytes = 0;
     const void* file = bench::load(path, &bytes);
     if (file == nullptr) die(path, "cannot be read");
     size_t need = 0;
+    phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
+    options.isa = isa;
     if (phasor_model_size(&need, file, bytes, &error_) != PHASOR_OK ||
-        phasor_model_open(&model_, block(need), need, file, bytes, nullptr, &error_) != PHASOR_OK)
+        phasor_model_open(&model_, block(need), need, file, bytes, &options, &error_) != PHASOR_OK)
       die(path, error_.text);
     phasor_side side{};
     side.struct_size = sizeof side;
@@ -134,6 +137,7 @@ int main(int argc, char** argv) {
   phasor_request_amx();
   uint32_t threads = 1, context = 1024, sequences = 1, chunk = 0;
   uint32_t cache = PHASOR_CACHE_F32;
+  const char* isa = nullptr;  // the best
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
@@ -145,6 +149,8 @@ int main(int argc, char** argv) {
       sequences = value;
     else if (flag == "--chunk")
       chunk = value;
+    else if (flag == "--isa")
+      isa = argv[i + 1];
     else if (flag == "--cache")
       cache = std::strcmp(argv[i + 1], "q8") == 0    ? PHASOR_CACHE_Q8
               : std::strcmp(argv[i + 1], "f16") == 0 ? PHASOR_CACHE_F16
@@ -153,7 +159,7 @@ int main(int argc, char** argv) {
       die(argv[i], "unknown flag");
   }
   if (argc < 2) die("arguments", "expected MODEL");
-  Decoder decoder(argv[1], threads, context, sequences, chunk, cache);
+  Decoder decoder(argv[1], threads, context, sequences, chunk, cache, isa);
   std::fflush(stdout);
   char line[128];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {

@@ -239,20 +239,26 @@ SETTINGS: dict[str, tuple[dict[str, str], ...]] = {
 _WAITING = {"OMP_WAIT_POLICY", "BENCH_ONNX_SPIN"}
 
 
-def peer(name: str, *words: object, threads: int = 1, **options: object) -> Candidates:
+def peer(
+    name: str,
+    *words: object,
+    threads: int = 1,
+    environment: dict[str, str] | None = None,
+    **options: object,
+) -> Candidates:
     """One of peers.PEERS at no more than so many threads and in each of its settings, each in a
-    Python of its own."""
+    Python of its own; environment: beside the settings."""
     own = SETTINGS.get(name.split("-")[0]) or SETTINGS.get(name, ({},))
     workers = {}
     for count in range(1, threads + 1):
         counts = {name: str(count) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        for environment in own:
-            if count == 1 and _WAITING & environment.keys():
+        for settings in own:
+            if count == 1 and _WAITING & settings.keys():
                 continue
-            said = [at_threads(count), *(f"{k}={v}" for k, v in environment.items())]
+            said = [at_threads(count), *(f"{k}={v}" for k, v in settings.items())]
             workers[", ".join(said)] = Worker(
                 *(sys.executable, "-m", "bench.peers", name, *words),
-                environment=counts | environment,
+                environment=counts | settings | (environment or {}),
                 threads=count,
                 **options,
             )

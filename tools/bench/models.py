@@ -62,6 +62,7 @@ GGUF_TYPES = {
     "q4m": "Q4_1",
     "q2": "TQ2_0",
     "q1": "Q1_0",
+    "q2r": "TQ2_0",
 }
 CT2_TYPES = {"f32": "float32", "q8": "int8"}
 # The type of the peers that ours is measured beside, where it is no type of theirs.
@@ -132,6 +133,13 @@ def descriptor(shape: Llama) -> dict:
     }
 
 
+def ternary(x: np.ndarray) -> tuple[np.ndarray, np.float16]:
+    """−1, 0 and 1 as int8, and the one scale of a matrix, as BitNet b1.58 rounds (Ma et al., 2024):
+    the mean magnitude, here as f16, which TQ2_0 has too."""
+    scale = np.float16(np.abs(x).mean())
+    return np.clip(np.rint(x / np.float32(scale)), -1, 1).astype(np.int8), scale
+
+
 def blocks_of(x: np.ndarray, type_: Any) -> np.ndarray:
     """Rows of a GGUF type, u8, as the gguf package rounds them; of Q1_0, which it does not round,
     the signs times the mean of 128 magnitudes."""
@@ -148,6 +156,9 @@ def blocks_of(x: np.ndarray, type_: Any) -> np.ndarray:
 
 def rounded(x: np.ndarray, kind: str) -> Weights:
     """Quantized types as GGUF's are rounded, so that the engines compute with the same weights."""
+    if kind == "q2r":
+        values, scale = ternary(x)
+        return Quantized(np.full((len(x), 1), scale, np.float32), values, L.Q2R)
     if kind not in ("q8", "q4", "q4m", "q2", "q1"):
         return x
     import gguf
@@ -174,8 +185,13 @@ def write_phasor(path: Path, shape: Llama, kind: str) -> None:
             parts = ["output_norm"]
         else:
             parts = [f"blk.{slot.set}.{n}" for n, (role, _) in BLOCK.items() if role == slot.role]
-        made = np.concatenate([tensor(shape, part) for part in parts])
-        return rounded(made, kind) if slot.matrix else made
+        made = [tensor(shape, part) for part in parts]
+        if not slot.matrix:
+            return np.concatenate(made)
+        if kind != "q2r":
+            return rounded(np.concatenate(made), kind)
+        each = [rounded(part, kind) for part in made]  # parts have scales of their own
+        return Quantized(*(np.concatenate(field) for field in list(zip(*each))[:2]), L.Q2R)
 
     with replacing(path) as file:
         inputs = L.INPUTS16 if wide else 0
@@ -187,10 +203,11 @@ def write_gguf(path: Path, shape: Llama, kind: str) -> None:
 
     with replacing(path) as file:
         type_ = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
-        fill_gguf(gguf.GGUFWriter(file.name, "llama"), shape, type_)
+        fill_gguf(gguf.GGUFWriter(file.name, "llama"), shape, type_, kind == "q2r")
 
 
-def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
+def fill_gguf(writer: Any, shape: Llama, type_: Any, with_three: bool = False) -> None:
+    """with_three: of −1, 0 and 1 times one scale a matrix."""
     import gguf
 
     writer.add_tokenizer_model("no_vocab")
@@ -212,6 +229,9 @@ def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
     for name in names(shape):
         value = tensor(shape, name)
         kind = type_ if value.ndim == 2 else f32
+        if with_three and value.ndim == 2:
+            values, scale = ternary(value)
+            value = values * np.float32(scale)
         data = value if kind == f32 else blocks_of(value, kind)
         writer.add_tensor(f"{name}.weight", data, raw_dtype=kind)
     writer.write_header_to_file()

@@ -54,13 +54,20 @@ _TITLES = {
         "llama.cpp on that file: 48 greedy steps after a prompt of 16 tokens, a prompt of 512, "
         "and the files' sizes.",
     ),
+    "levels": (
+        "Four bits with a minimum at lower levels",
+        "The same published file, inputs of 16 bits, at two of Phasor's levels, each beside a "
+        "llama.cpp whose CPU backend was built for the same instructions "
+        "(`tools/bench/llama_cpp_levels.sh`): 48 greedy steps after a prompt of 16 tokens, and a "
+        "prompt of 512.",
+    ),
     "codes": (
-        "Two bits and one: q2 and q1",
+        "Two bits and one: q2, q1 and q2r",
         "Six layers of the shapes of BitNet 2B (2560 wide, 6912 hidden) and of Bonsai 1.7B (2048, "
         "6144) with a vocabulary of 32,000, random weights, tied, beside llama.cpp on the same "
-        "weights as TQ2_0 and Q1_0: 24 greedy steps after a prompt of 16 tokens, and a prompt of "
-        "128. The aims are twice llama.cpp, and 0.8 of the machine's reads or of its products of "
-        "int8 in bytes of such weights, whichever is less.",
+        "weights as TQ2_0, Q1_0 and TQ2_0: 24 greedy steps after a prompt of 16 tokens, and a "
+        "prompt of 128. The aims are twice llama.cpp, and 0.8 of the machine's reads or of its "
+        "products of int8 in bytes of such weights, whichever is less.",
     ),
     "lfm2": (
         "Short convolutions: LFM2-350M's shape",

