@@ -1,10 +1,11 @@
 """What each type costs: size, and perplexity, the cosine of vectors or BLEU, as a table; beside
-llama.cpp's types of the same size.
+llama.cpp's types and ONNX Runtime's forms of the same weights.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
-        [--divergence] [--prompts [FILE]] [--gguf f32.gguf] [--types q8,q8r] [--inputs 8,16]
-        [--files FILE...] [--sizes 90M,100M --calibration FILE] [--picture FILE.svg] [--threads N]
-    quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r]
+        [--divergence] [--prompts [FILE]] [--gguf f32.gguf] [--checkpoint DIR] [--llama Q4_K_M,Q8_0]
+        [--types q8,q8r] [--inputs 8,16] [--files FILE...] [--sizes 90M,100M] [--calibration FILE]
+        [--picture FILE.svg] [--threads N]
+    quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r] [--checkpoint DIR]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
 MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types
@@ -16,9 +17,15 @@ Perplexity is llama.cpp's, over the first windows of the text, and its baseline 
 over all of these windows, and the standard errors of both over the windows. --prompts compares
 greedy answers of 64 tokens to 100 prompts, or to the lines of FILE, with the first row's: equal
 first sentences, equal answers, the mean share of tokens equal from the start, and answers that end
-in a stretch three times in a row where the first row's does not. --gguf: the same
-weights in F32 as GGUF; llama.cpp (package cyllama) makes its types of it, all matrices of one type,
-and reads the same ids. An encoder of sentences reads the text's first lines that are not empty,
+in a stretch three times in a row where the first row's does not.
+
+--gguf: the same weights in F32 as GGUF, of which llama.cpp makes its types (llama_types.py), with
+and without an importance matrix where there is a --calibration. --checkpoint: the Hugging Face
+directory of the weights; the GGUF file is made of it, and ONNX Runtime's forms (onnx_types.py). All
+read the same ids, and a second table has, beside each of these files, the best file of ours that is
+no larger, with the standard error of their difference over the same windows or lines.
+
+An encoder of sentences reads the text's first lines that are not empty,
 cut to what its makers say, and its vectors stand beside the first row's; converted to f32 with
 --smooth, q8, q8r and q8rh have the input scales that the converter gives them. BLEU needs the
 package sacrebleu; the standard error of its difference is over draws of the lines.
@@ -39,6 +46,8 @@ import numpy as np
 
 from bench import agreement
 from bench.common import ROOT, command
+from bench.llama_types import Form, Reader
+from bench.losses import Point, draw, print_beside
 from phasor.entry import front_door
 from phasor.files import read_text
 from phasor.format.layout import PhasorError
@@ -62,34 +71,21 @@ WEIGHED = ("q8", "q4", "q4t")  # by moments
 EXCERPT = 128  # tokens whose logits are compared
 _ANSWER = 64  # most tokens of an answer
 _CHARACTERS = 6  # of a token, at most on average
-LLAMA = (
-    ("F32", 0, None),
-    ("F16", 1, 1),
-    ("Q8_0", 7, 8),
-    ("Q4_0", 2, 2),
-    ("Q4_0, output Q8_0", 2, 8),
-)  # name, llama.cpp's file type, ggml's type of the embedding
+_CALIBRATION = 16384  # tokens of an importance matrix
 
 
 class QualityError(PhasorError):
     """One line."""
 
 
-class Point(NamedTuple):
-    """A file in the picture."""
-
-    name: str
-    bytes: int
-    loss: float
-
-
 class Row(NamedTuple):
     name: str
     bytes: int
     score: float
-    logits: np.ndarray | None
+    logits: np.ndarray
     windows: list[tuple[float, float]] = []  # of each, log perplexity and mean divergence
     answers: list[agreement.Answer] = []
+    own: bool = True
 
 
 def call(program: Path, *words: object, text: str = "", **options: object) -> str:
@@ -129,15 +125,26 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
 # ---- A language model
 
 
-def first_windows(args: argparse.Namespace) -> list[int]:
-    """The ids of the text's first windows."""
-    wanted = args.windows * args.window
-    text = read_text(args.text)[: wanted * _CHARACTERS]
+def windows_of(args: argparse.Namespace, path: Path, count: int, spread: bool) -> list[int]:
+    """The ids of a text's first windows; spread: of windows that begin all over it, each at the
+    start of a line."""
+    text, most = read_text(path), args.window * _CHARACTERS
+    if not spread:
+        return first_ids(args, path, text[: count * most], count * args.window)
+    ids = []
+    for i in range(count):
+        start = (len(text) - most) * i // max(count - 1, 1)
+        start = text.rfind("\n", 0, max(start, 0)) + 1
+        ids += first_ids(args, path, text[start : start + most], args.window)
+    return ids
+
+
+def first_ids(args: argparse.Namespace, path: Path, text: str, count: int) -> list[int]:
     listed = call(args.phasor, "tokenize", args.model, "--print-ids", "--", text)
     ids = [int(part) for part in listed.strip().split(",")]
-    if len(ids) < wanted:
-        raise QualityError(f"{args.text}: {len(ids)} tokens, expected {wanted}")
-    return ids[:wanted]
+    if len(ids) < count:
+        raise QualityError(f"{path}: {len(ids)} tokens, expected {count}")
+    return ids[:count]
 
 
 def joined(ids: Sequence[int]) -> str:
@@ -157,8 +164,12 @@ def language_row(
     scoring = {"ids": "-", "context": args.window, "threads": args.threads}
     words = ("--blocks", "--json", "--quiet")
     scored = call(args.phasor, "score", path, *words, text=joined(ids) + "\n", **scoring)
-    logits = np.array(logits_of(args, path, ids[:EXCERPT], folder / "logits.npy"))
-    windows = divergences(args, path, ids, folder) if args.divergence else []
+
+    def read(some: Sequence[int]) -> np.ndarray:
+        return logits_of(args, path, some, folder / "logits.npy")
+
+    logits = np.array(read(ids[:EXCERPT]))
+    windows = divergences(args, read, ids, folder) if args.divergence else []
     said: list[agreement.Answer] = []
     if args.prompts:
         prompts = read_text(args.prompts).splitlines()
@@ -173,16 +184,17 @@ def log_softmax(rows: np.ndarray) -> np.ndarray:
 
 
 def divergences(
-    args: argparse.Namespace, path: Path, ids: list[int], folder: Path
+    args: argparse.Namespace, read: Reader, ids: list[int], folder: Path
 ) -> list[tuple[float, float]]:
     """Of each window the log perplexity of its second half, as `phasor score --blocks` has it, and
     the mean divergence of all rows from the first file's, whose logits stay in `folder`."""
     out = []
     for first in range(0, len(ids), args.window):
         window, half, kept = ids[first : first + args.window], args.window // 2, f"{first}.npy"
-        new = not (folder / kept).exists()
-        got = logits_of(args, path, window, folder / (kept if new else "window.npy"))
-        exact, total, loss = got if new else np.load(folder / kept, mmap_mode="r"), 0.0, 0.0
+        got, total, loss = read(window), 0.0, 0.0
+        if not (folder / kept).exists():
+            np.save(folder / kept, got)
+        exact = np.load(folder / kept, mmap_mode="r")
         for at in range(0, args.window, 64):
             rows = slice(at, min(at + 64, args.window))
             p, q = log_softmax(exact[rows]), log_softmax(got[rows])
@@ -207,62 +219,34 @@ def agreed(row: Row, first: Row) -> str:
     return f" {a.sentences} of {a.count} | {a.whole} | {a.tokens:.0%} | {a.loops} |"
 
 
-class Llama:
-    """llama.cpp on the processor, keys and values in f32."""
+def peers(args: argparse.Namespace, texts: list[list[int]], folder: Path) -> Iterator[Form]:
+    """Files of other engines. texts: ids of the calibration text."""
+    if args.checkpoint or args.gguf:
+        from bench import llama_types
 
-    def __init__(self, path: Path, threads: int) -> None:
-        from cyllama.llama import llama_cpp
+        gguf = args.gguf or folder / "f32.gguf"
+        if not args.gguf:
+            llama_types.write_gguf(args.checkpoint, gguf)
+        kinds = args.llama.split(",") if args.llama else tuple(llama_types.TYPES)
+        yield from llama_types.forms(gguf, texts, args.window, args.threads, folder, kinds)
+    if args.checkpoint:
+        from bench import onnx_types
 
-        llama_cpp.disable_logging()
-        self.api, self.threads = llama_cpp, threads
-        params = llama_cpp.LlamaModelParams()
-        params.n_gpu_layers = 0
-        self.model = llama_cpp.LlamaModel(str(path), params, False)
-        self.model.n_vocab = self.model.get_vocab().n_vocab  # which the context asks it for
-
-    def logits(self, ids: Sequence[int]) -> np.ndarray:
-        params = self.api.LlamaContextParams()
-        params.n_ctx = params.n_batch = params.n_ubatch = len(ids) + 8
-        params.n_threads = params.n_threads_batch = self.threads
-        params.flash_attn_type, params.type_k, params.type_v = 0, 0, 0
-        context = self.api.LlamaContext(self.model, params, False)
-        batch = self.api.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
-        for position, id_ in enumerate(ids):
-            batch.add(int(id_), position, [0], True)
-        if context.decode(batch) != 0:
-            raise QualityError("llama.cpp cannot read the ids")
-        out = np.array([context.get_logits_ith(i) for i in range(len(ids))], dtype=np.float32)
-        context.close()
-        return out
+        yield from onnx_types.forms(args.checkpoint, args.threads, folder)
 
 
-def llama_rows(args: argparse.Namespace, ids: list[int], folder: Path) -> Iterator[Row]:
-    from cyllama.llama import llama_cpp
-
-    llama_cpp.disable_logging()
-    for name, kind, ends in LLAMA:
-        path = args.gguf
-        if kind:
-            path = folder / "model.gguf"
-            params = llama_cpp.LlamaModelQuantizeParams()
-            params.ftype, params.pure, params.nthread = kind, True, args.threads
-            params.token_embedding_type = params.output_tensor_type = ends
-            llama_cpp.model_quantize(str(args.gguf), str(path), params)
-        model, total, count = Llama(path, args.threads), 0.0, 0
-        for first in range(0, len(ids), args.window):
-            window, half = ids[first : first + args.window], args.window // 2
-            rows = model.logits(window)[half:-1].astype(np.float64)
-            largest = rows.max(axis=1)
-            normal = largest + np.log(np.exp(rows - largest[:, None]).sum(axis=1))
-            total += (rows[np.arange(len(rows)), window[half + 1 :]] - normal).sum()
-            count += len(rows)
-        perplexity = float(np.exp(-total / count))
-        logits = model.logits(ids[:EXCERPT])
-        yield Row(f"llama.cpp {name}", path.stat().st_size, perplexity, logits)
+def peer_row(args: argparse.Namespace, form: Form, ids: list[int], folder: Path) -> Row:
+    read = form.read()
+    logits, windows = read(ids[:EXCERPT]), divergences(args, read, ids, folder)
+    perplexity = float(np.exp(np.mean([loss for loss, _ in windows])))
+    return Row(form.name, form.path.stat().st_size, perplexity, logits, windows, own=False)
 
 
 def language(args: argparse.Namespace, folder: Path) -> None:
-    ids = first_windows(args)
+    ids, texts = windows_of(args, args.text, args.windows, args.spread), []
+    if args.calibration and (args.gguf or args.checkpoint):
+        known = windows_of(args, args.calibration, _CALIBRATION // args.window, False)
+        texts = [known[i : i + args.window] for i in range(0, len(known), args.window)]
     print(
         f"Perplexity over {args.windows} windows of {args.window} tokens; logits of the first "
         f"{EXCERPT} tokens beside those of the first row, as a share of each position's range.\n"
@@ -280,13 +264,13 @@ def language(args: argparse.Namespace, folder: Path) -> None:
     def rows() -> Iterator[Row]:
         for name, path in variants(args, folder):
             yield language_row(args, name, path, ids, folder)
-        if args.gguf:
-            yield from llama_rows(args, ids, folder)
+        for form in peers(args, texts, folder):
+            yield peer_row(args, form, ids, folder)
 
     for row in rows():
         first = first or row
-        loss = np.mean([d for _, d in row.windows]) if row.windows else row.score / first.score - 1
-        args.points.append(Point(row.name, row.bytes, float(loss)))
+        losses = [d for _, d in row.windows] or [row.score / first.score - 1]
+        args.points.append(Point(row.name, row.bytes, float(np.mean(losses)), losses, row.own))
         share = np.abs(row.logits - first.logits).max(axis=1) / np.ptp(first.logits, axis=1)
         others = int((row.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
         print(
@@ -306,6 +290,16 @@ def is_encoder(args: argparse.Namespace) -> bool:
     return bool(shown["stack"] == "encoder")
 
 
+def lines_of(args: argparse.Namespace, text: str) -> list[list[int]]:
+    """The ids of each line that is not empty, cut as `phasor embed --truncate` cuts them."""
+    text = "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
+    listed = call(args.phasor, "tokenize", args.model, "--print-ids", text=text)
+    described = json.loads(call(args.phasor, "inspect", args.model, json=True))["descriptor"]
+    most = described["source.longest_text"]
+    every = [[int(part) for part in line.split(",")] for line in listed.splitlines()]
+    return [ids if len(ids) <= most else [*ids[: most - 1], ids[-1]] for ids in every]
+
+
 def sentences(args: argparse.Namespace, folder: Path) -> None:
     every = [line.strip() for line in read_text(args.text).splitlines() if line.strip()]
     if len(every) < args.lines:
@@ -317,16 +311,32 @@ def sentences(args: argparse.Namespace, folder: Path) -> None:
         flush=True,
     )
     first: np.ndarray | None = None
-    for name, path in variants(args, folder):
-        given = {"npy": to, "threads": args.threads}
-        call(args.phasor, "embed", path, "--truncate", "--quiet", text=text, **given)
-        made = np.load(to).astype(np.float64)
+
+    def rows() -> Iterator[tuple[str, Path, bool, np.ndarray]]:
+        for name, path in variants(args, folder):
+            given = {"npy": to, "threads": args.threads}
+            call(args.phasor, "embed", path, "--truncate", "--quiet", text=text, **given)
+            yield name, path, True, np.load(to)
+        if args.gguf or args.checkpoint:
+            ids, known = lines_of(args, text), []
+            if args.calibration:
+                known = lines_of(args, read_text(args.calibration))
+                tokens = itertools.accumulate(map(len, known))
+                known = [line for line, total in zip(known, tokens) if total <= _CALIBRATION]
+            for form in peers(args, known, folder):
+                read = form.read()
+                yield form.name, form.path, False, np.stack([read(line) for line in ids])
+
+    for name, path, own, vectors in rows():
+        made = vectors.astype(np.float64)
         made /= np.linalg.norm(made, axis=1, keepdims=True)
         first = made if first is None else first
         cosines = (made * first).sum(axis=1)
-        args.points.append(Point(name, path.stat().st_size, float(1 - cosines.mean())))
+        loss = float(1 - cosines.mean())
+        args.points.append(Point(name, path.stat().st_size, loss, list(1 - cosines), own))
+        error = np.std(cosines, ddof=1) / np.sqrt(len(cosines))
         print(
-            f"| {name} | {path.stat().st_size / 1e6:.4g} | {cosines.mean():.5f} | "
+            f"| {name} | {path.stat().st_size / 1e6:.4g} | {cosines.mean():.5f} ± {error:.5f} | "
             f"{cosines.min():.5f} | {(cosines < 0.9995).sum()} of {args.lines} |",
             flush=True,
         )
@@ -381,35 +391,6 @@ def translation(args: argparse.Namespace, folder: Path) -> None:
         )
 
 
-# ---- The picture
-
-
-def draw(points: Sequence[Point], what: str, path: Path) -> None:
-    """Loss over size: the types as named points, files of --bytes as a line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    shown = [p for p in points if p.loss > 0]
-    with plt.rc_context({"svg.hashsalt": "phasor", "svg.fonttype": "none", "font.size": 9}):
-        figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-        chosen = sorted((p.bytes / 1e6, p.loss) for p in shown if p.name.startswith("--bytes"))
-        if chosen:
-            axes.plot(
-                *zip(*chosen), "o-", color="C1", markersize=4, label="phasor quantize --bytes"
-            )
-            axes.legend(frameon=False)
-        for p in shown:
-            if not p.name.startswith("--bytes"):
-                axes.plot(p.bytes / 1e6, p.loss, "s", color="C0", markersize=4)
-                axes.annotate(p.name, (p.bytes / 1e6, p.loss), (4, 4), textcoords="offset points")
-        axes.set(xlabel="size in MB", ylabel=what, yscale="log")
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
-        plt.close(figure)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -418,13 +399,18 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("model", "The model in f32."),
         ("--text", "Text of a language model, or lines of an encoder."),
         ("--gguf", "The same weights in F32, for llama.cpp."),
+        ("--checkpoint", "Their Hugging Face directory, for llama.cpp and ONNX Runtime."),
         ("--sources", "Source lines of a translator."),
         ("--references", "Reference translations of these lines."),
         ("--moments", "Moments from tools/moments.py: also measure q8, q4 and q4t with them."),
     ):
         parser.add_argument(name, type=Path, help=help_)
     parser.add_argument("--types", help="Types beside f32, as q8,q8r. Default: all.")
+    parser.add_argument(
+        "--spread", action="store_true", help="Windows spread over the text, not its first."
+    )
     parser.add_argument("--inputs", default="8", help="Bits of their inputs, as 8,16. Default: 8.")
+    parser.add_argument("--llama", help="llama.cpp's types, as Q4_K_M,IQ4_XS. Default: all.")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="Files beside them.")
     parser.add_argument(
         "--divergence", action="store_true", help="Also measure the divergence of the logits."
@@ -432,7 +418,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--sizes", help="Also files of `phasor quantize --bytes` of these sizes, as 90M,100M."
     )
-    parser.add_argument("--calibration", type=Path, help="Their text, not the one that is scored.")
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        help="Text of --sizes and of importance matrices, not the one that is scored.",
+    )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="Draw losses over sizes.")
     parser.add_argument(
         "--prompts",
@@ -450,6 +440,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     lines = {args.sources is None, args.references is None}
     if len(lines) != 1 or lines == {args.text is None}:
         parser.error("expected either --text, or --sources and --references")
+    args.divergence |= args.gguf is not None or args.checkpoint is not None
     return args
 
 
@@ -464,6 +455,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         work, what = language, "divergence in nats" if args.divergence else "loss of perplexity"
     with tempfile.TemporaryDirectory() as folder:
         work(args, Path(folder))
+    print_beside(args.points)
     if args.picture:
         draw(args.points, what, args.picture)
     return 0
