@@ -595,6 +595,9 @@ ELSEWHERE = {
     "not the shared library of this package": LIBRARY,
     "others can reach it. TRY: --key-file FILE": SERVER,
     "TRY: --port": SERVER,
+    "TRY: a file that phasor quantize made": (
+        "python/test_convert.py::test_types_of_another_file"
+    ),
     "TRY: --i2s-blocks": "python/test_gguf_i2.py::test_the_order_must_be_said",
     "gives text: use /v1/completions": SERVED,
     "gives vectors: use /v1/embeddings": SERVED,

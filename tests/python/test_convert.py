@@ -564,6 +564,24 @@ def test_another_type_of_the_output(golden, tmp_path):
     assert ends == {L.F16} and others == {L.Q4}
 
 
+def test_types_of_another_file(golden, tmp_path, capsys):
+    """--types-of writes what the types themselves would; a file of another model is refused."""
+    arrays, save = golden
+    path, chosen = save(), tmp_path / "chosen"
+    assert run(path, chosen, "--type", "q4", "--output-type", "f16") == 0
+    assert run(path, tmp_path / "m", "--types-of", chosen) == 0
+    assert (tmp_path / "m").read_bytes() == chosen.read_bytes()
+    other = GOLDEN.parent / "models" / "tiny-gptj-q8.phasor"
+    assert run(path, tmp_path / "n", "--types-of", other) == 1
+    said = errors(capsys)
+    assert "is of another model" in said and "TRY: a file that phasor quantize made" in said
+    assert not (tmp_path / "n").exists()
+    for flag in ("--type", "--output-type"):
+        with pytest.raises(SystemExit):
+            run(path, tmp_path / "n", "--types-of", chosen, flag, "q8")
+        assert "goes without" in errors(capsys)
+
+
 # ---- Naming, sharing, positions
 
 

@@ -9,10 +9,13 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 
-_CHOSEN, _MATRIX = "phasor quantize --bytes", ", importance matrix"
+_CHOSEN, _SECOND = "phasor quantize --bytes", ", second moments"
+_MATRIX = ", importance matrix"
 _SERIES = {
     "Phasor": "s",
-    _CHOSEN: "o-",
+    f"Phasor{_SECOND}": "P",
+    _CHOSEN: "o:",
+    f"{_CHOSEN}{_SECOND}": "o-",
     "llama.cpp": "^",
     f"llama.cpp{_MATRIX}": "v",
     "ONNX Runtime": "D",
@@ -32,7 +35,8 @@ class Point(NamedTuple):
 def series(p: Point) -> str:
     """Which of the picture's a file belongs to."""
     if p.own:
-        return _CHOSEN if p.name.startswith("--bytes") else "Phasor"
+        chosen = _CHOSEN if p.name.startswith("--bytes") else "Phasor"
+        return chosen + _SECOND if p.name.endswith(_SECOND) else chosen
     engine = "llama.cpp" if p.name.startswith("llama.cpp") else "ONNX Runtime"
     return engine + _MATRIX if p.name.endswith(_MATRIX) else engine
 
@@ -42,8 +46,8 @@ def print_beside(points: Sequence[Point]) -> None:
     if all(p.own for p in points):
         return
     print(
-        "\nBeside each file of another engine, the nearest of ours that is no larger; the difference"
-        " of their losses, and the standard error of its mean.\n\n"
+        "\nBeside each file of another engine, the best of ours that is no larger; the difference "
+        "of their losses, and the standard error of its mean.\n\n"
         "| file | MB | loss | ours | MB | loss | difference |\n|---|---:|---:|---|---:|---:|---:|"
     )
     for p in points:
@@ -75,9 +79,10 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
                 continue
             x, y = zip(*((p.bytes / 1e6, p.loss) for p in own))
             axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=label)
-            for p in own if label != _CHOSEN else []:
+            for p in own if not label.startswith(_CHOSEN) else []:
                 name = p.name.removeprefix("llama.cpp ").removeprefix("ONNX Runtime ")
-                name, place = name.removesuffix(_MATRIX), (p.bytes / 1e6, p.loss)
+                name = name.removesuffix(_MATRIX).removesuffix(_SECOND)
+                place = (p.bytes / 1e6, p.loss)
                 axes.annotate(
                     name, place, (3, 3), textcoords="offset points", fontsize=6, color=f"C{i}"
                 )

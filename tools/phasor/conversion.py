@@ -21,7 +21,7 @@ from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format import record
-from phasor.format.file import EXPORTS, RECORD, VECTORS
+from phasor.format.file import EXPORTS, RECORD, VECTORS, PhasorFile
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, set_inputs, write_model
 from phasor.moments import Moments, read_moments
@@ -72,6 +72,7 @@ def convert(
     quiet: bool = False,
     smooth: bool | None = None,
     output_kind: int | None = None,
+    types_of: Path | None = None,
     moments: Path | None = None,
     auto: bool = False,
     calibration: Path | None = None,
@@ -84,11 +85,12 @@ def convert(
     there before.
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
-    that of the embeddings and the output's matrix; None: as the others. moments: a file of
-    moments.py. auto: the type and the smoothing are chosen (auto_type.py), by a text where one is
-    given. expect: the user's own model's outputs (expect.py). proof: which test vectors, one of
-    V.PROOFS. bits: of the inputs of quantized matrices, one of INPUTS, or AUTO_INPUTS; None: that
-    without a type, else 8. origin: the source's files of weights.
+    that of the embeddings and the output's matrix; None: as the others. types_of: a file of the
+    same model, which has each matrix's type. moments: a file of moments.py. auto: the type and the
+    smoothing are chosen (auto_type.py), by a text where one is given. expect: the user's own
+    model's outputs (expect.py). proof: which test vectors, one of V.PROOFS. bits: of the inputs of
+    quantized matrices, one of INPUTS, or AUTO_INPUTS; None: that without a type, else 8. origin:
+    the source's files of weights.
     """
     problems = model.problems()
     if problems:
@@ -101,6 +103,7 @@ def convert(
         expected_outputs.put_vectors(expected_outputs.opened(expect), model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
+    model.asked_types = None if types_of is None else types_in(types_of, model)
     if bits not in (None, "8") and not auto and not int8_inputs.quantized(model):
         raise PhasorError(f"--inputs {bits}: no matrix is quantized; give --type q8 or another")
     bits = bits or ("8" if auto or kind is not None else AUTO_INPUTS)
@@ -110,7 +113,9 @@ def convert(
         model.asked, smoothed = picked.kind, picked.smoothed
         model.notes += picked.lines
     elif smooth or (
-        smooth is None and kind in L.QUANTIZED and descriptor["model"]["stack"] == D.ENCODER
+        smooth is None
+        and (kind in L.QUANTIZED or types_of is not None)
+        and descriptor["model"]["stack"] == D.ENCODER
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
     model.note_types()
@@ -194,6 +199,20 @@ def test_vectors(
     except PhasorError as error:
         raise named(expect, error) from error
     return inputs, section, record.outputs_of(file.descriptor, rows)
+
+
+def types_in(path: Path, model: Model) -> dict[int, int]:
+    """The type of each matrix of a file of the same model, by its key."""
+    entries = PhasorFile(path).entries
+    for slot in R.slots(model.descriptor):
+        found = entries.get(slot.key)
+        if slot.matrix and (found is None or (found.rows, found.cols) != (slot.rows, slot.cols)):
+            has = f"{found.rows} × {found.cols}" if found else "no such matrix"
+            raise PhasorError(
+                f"{path}: is of another model: {slot.name} (found {has}, expected {slot.rows} × "
+                f"{slot.cols}). TRY: a file that phasor quantize made of this model"
+            )
+    return {key: entry.type for key, entry in entries.items()}
 
 
 def check_growth(model: Model) -> None:

@@ -118,11 +118,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         type=Path,
         metavar="FILE",
     )
-    add(
-        "--chat-date",
-        "Date that the chat template uses as today. Default: none.",
-        metavar="YYYY-MM-DD",
-    )
+    text = "Date that the chat template uses as today. Default: none."
+    add("--chat-date", text, metavar="YYYY-MM-DD")
     add(
         "--ignore-key",
         "Ignore KEY in FILE (docs/reference/side-files.md). The weight file records this.",
@@ -144,6 +141,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=None,
     )
     for flag, metavar, text in (
+        ("--types-of", "FILE.phasor", "Instead of --type: the types of this file's matrices."),
         ("--calibration", "FILE", f"{AUTO}: text to measure with. Default: random ids."),
         (
             "--moments",
@@ -173,10 +171,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             parser.error(
                 f"{', '.join(sorted((option.flag, option.beside)))}: expected both or neither"
             )
-    if args.type == AUTO and args.smooth is not None:
-        parser.error(f"--smooth, --no-smooth: {AUTO} chooses")
-    if args.type == AUTO and args.moments is not None:
-        parser.error(f"--moments: for q8, q4 and q4t, not for {AUTO}")
+    if args.types_of is not None and (args.type or args.output_type):
+        parser.error("--types-of: goes without --type and --output-type")
+    if args.type == AUTO and (args.smooth is not None or args.moments is not None):
+        parser.error(f"--smooth, --no-smooth, --moments: go without {AUTO}, which chooses")
     if args.expect is not None and args.proof != V.FULL:
         parser.error("--proof: goes without --expect, whose outputs are the proof")
     if args.type != AUTO and args.calibration is not None:
@@ -223,6 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             quiet=args.quiet,
             smooth=args.smooth,
             output_kind=L.type_code(args.output_type) if args.output_type else None,
+            types_of=args.types_of,
             moments=args.moments,
             auto=args.type == AUTO,
             calibration=args.calibration,

@@ -127,6 +127,7 @@ class Model:
     inside: tuple[int, ...] = ()  # ids that the model itself puts before those that it is given
     asked: int | None = None  # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits
+    asked_types: dict[int, int] | None = None  # or that of each matrix, by its key
 
     def fill(self, parts_of: Callable[[R.Slot], list[Part]]) -> Model:
         """Asks for the parts of each slot that has no values yet."""
@@ -147,6 +148,8 @@ class Model:
 
     def asked_for(self, slot: R.Slot) -> int | None:
         """The type that this matrix is to have, or None."""
+        if self.asked_types is not None:
+            return self.asked_types[slot.key]
         return self.asked_output if self.asked_output is not None and is_end(slot) else self.asked
 
     def type_of(self, slot: R.Slot) -> int:
