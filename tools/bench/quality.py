@@ -6,7 +6,7 @@ llama.cpp's types and ONNX Runtime's forms of the same weights.
         [--types q8,q8r] [--inputs 8,16] [--files FILE...] [--sizes 90M,100M] [--calibration FILE]
         [--picture FILE.svg] [--threads N]
     quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r] [--checkpoint DIR]
-    quality.py TRANSLATOR.phasor --sources test.zh --references test.en
+    quality.py TRANSLATOR.phasor --sources test.zh --references test.en [--ctranslate2]
 
 MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types
 with inputs of the bits of --inputs, and behind them come --files as they are, and for each of
@@ -371,22 +371,44 @@ def change(rows: np.ndarray, first: np.ndarray) -> str:
 
 
 def translation(args: argparse.Namespace, folder: Path) -> None:
+    from sacrebleu.metrics import CHRF
+
     sources, references = read_text(args.sources), read_text(args.references).splitlines()
     print(
-        "| | MB | BLEU | beside the first | lines that are others |\n|---|---:|---:|---:|---:|",
+        "| | MB | BLEU | beside the first | chrF2 | lines that are others |\n"
+        "|---|---:|---:|---:|---:|---:|",
         flush=True,
     )
     first: list[str] = []
     exact: np.ndarray | None = None
-    for name, path in variants(args, folder):
-        printed = call(args.phasor, "run", path, "--quiet", text=sources, threads=args.threads)
+
+    def outputs() -> Iterator[tuple[str, Path, str]]:
+        for name, path in variants(args, folder):
+            how = {"threads": args.threads}
+            yield name, path, call(args.phasor, "run", path, "--quiet", text=sources, **how)
+        if args.ctranslate2:
+            from bench import ct2_types
+
+            listed = call(args.phasor, "tokenize", args.model, "--print-ids", text=sources)
+            ids = [[int(part) for part in line.split(",")] for line in listed.splitlines()]
+            for kind, path, made in ct2_types.outputs(args.model, ids, args.threads, folder):
+                text = "\n".join(map(joined, made)) + "\n"
+                words = ("--decode", "--ids", "-")
+                yield (
+                    f"CTranslate2 {kind}",
+                    path,
+                    call(args.phasor, "tokenize", args.model, *words, text=text),
+                )
+
+    for name, path, printed in outputs():
         made = printed.split("\n")[: len(references)]
         first, rows = first or made, counted(made, references)
         exact = rows if exact is None else exact
         args.points.append(Point(name, path.stat().st_size, bleu(exact) - bleu(rows)))
         print(
             f"| {name} | {path.stat().st_size / 1e6:.4g} | {bleu(rows):.2f} | "
-            f"{change(rows, exact)} | {sum(a != b for a, b in zip(made, first))} of {len(made)} |",
+            f"{change(rows, exact)} | {CHRF().corpus_score(made, [references]).score:.2f} | "
+            f"{sum(a != b for a, b in zip(made, first))} of {len(made)} |",
             flush=True,
         )
 
@@ -410,6 +432,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--spread", action="store_true", help="Windows spread over the text, not its first."
     )
     parser.add_argument("--inputs", default="8", help="Bits of their inputs, as 8,16. Default: 8.")
+    parser.add_argument(
+        "--ctranslate2", action="store_true", help="Also CTranslate2's types of a translator."
+    )
     parser.add_argument("--llama", help="llama.cpp's types, as Q4_K_M,IQ4_XS. Default: all.")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="Files beside them.")
     parser.add_argument(
