@@ -1,5 +1,5 @@
-"""CTranslate2's types of a translator, for bench.quality: the weights of the f32 file, given to it as
-translator.py does, and its own greedy search."""
+"""CTranslate2's types of a translator, for bench.quality: the weights of the f32 file, given to it
+as translator.py does, and its own greedy search."""
 
 from __future__ import annotations
 

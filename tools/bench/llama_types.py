@@ -158,7 +158,7 @@ def write_gguf(directory: Path, to: Path) -> None:
 
 
 class _Tensor(ctypes.Structure):
-    """struct ggml_tensor of ggml.h, up to the name."""
+    """The tensor of ggml's public header, up to the name."""
 
 
 _Tensor._fields_ = [

@@ -50,7 +50,7 @@ def _export(directory: Path, to: Path) -> None:
         input_names=["ids"],
         output_names=["out"],
         dynamic_axes={"ids": {1: "length"}, "out": {1: "length"}},
-        opset_version=17,
+        opset_version=18,
         dynamo=False,
     )
 
