@@ -41,7 +41,7 @@ def test_beside_obs_one_column_at_a_time(kind):
     x = np.random.default_rng(4).normal(size=(24, cols)).astype(np.float32)
     scales, q = S.Rounder(h, cols, kind).quantize(x, kind)
     table = np.array(L.ROUNDED_TABLE, np.float64)
-    whole = h + 0.01 * np.diag(h).mean() * np.eye(cols)
+    whole = h + S._DAMPING * np.diag(h).mean() * np.eye(cols)
     groups = np.argsort(-np.diag(h).reshape(2, 32).sum(axis=1), kind="stable")
     order = [g * 32 + k for g in groups for k in np.argsort(-np.diag(h)[g * 32 : g * 32 + 32])]
     differ = 0

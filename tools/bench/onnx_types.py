@@ -1,12 +1,10 @@
 """ONNX Runtime's quantized forms of a model, for bench.quality: the graph that torch exports of a
 Hugging Face directory of Llama's or BERT's shape, and what onnxruntime.quantization makes of it.
-Its forms in blocks need the package onnx-ir.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import logging
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from bench.llama_types import Form, Reader
-from phasor.errors import PhasorError
 from phasor.files import read_json
 
 _BLOCK = 32  # weights of a scale, of the forms in blocks
@@ -120,11 +117,6 @@ def _open(path: Path, threads: int) -> Reader:
 def forms(directory: Path, threads: int, folder: Path) -> Iterator[Form]:
     """f32, then each of FORMS; a file is there until the next is asked for."""
     logging.disable(logging.WARNING)
-    if not importlib.util.find_spec("onnx_ir"):
-        raise PhasorError(
-            "ONNX Runtime's forms in blocks need the package onnx-ir. TRY: pip install onnx-ir in "
-            "the environment that runs this"
-        )
     exact, path = folder / "f32.onnx", folder / "model.onnx"
     _export(directory, exact)
     encoder = read_json(directory / "config.json")["model_type"] == "bert"

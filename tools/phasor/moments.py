@@ -129,7 +129,10 @@ def inputs(
         ids = sum(ids_of(program, "tokenize", file.path, text=text), [])
         window = min(window, D.longest(d, "decoder") or window)
         for first in range(0, min(tokens, len(ids)), window):
-            yield [], ids[first : min(first + window, tokens)]
+            some = ids[first : min(first + window, tokens)]
+            if ids[0] == side["start"]:  # what every text begins with
+                some[0] = ids[0]
+            yield [], some
         return
     start = V.first_id(d["target"]) if "decoder" in d else None
     most = min(_LONGEST_LINE, D.longest(d, "encoder") or _LONGEST_LINE)
