@@ -67,12 +67,7 @@ inline const Kernels& tile_twin_level() {
 #define PHASOR_GROUPED(type, Weights)             \
   k.linear_##type = Twin::grouped<Twin::Weights>; \
   k.linear16_##type = Twin::grouped<Twin::Wide<Twin::Weights>>;
-    PHASOR_GROUPED(q8, Q8)
-    PHASOR_GROUPED(q4, Q4)
-    PHASOR_GROUPED(q4t, Q4t)
-    PHASOR_GROUPED(q4m, Q4m)
-    PHASOR_GROUPED(q2, Q2)
-    PHASOR_GROUPED(q1, Q1)
+    PHASOR_TILED(PHASOR_GROUPED)
 #undef PHASOR_GROUPED
     k.peak_int8 = Twin::peak;
     return k;

@@ -19,7 +19,7 @@ greedy answers of 64 tokens to 100 prompts, or to the lines of FILE, with the fi
 first sentences, equal answers, the mean share of tokens equal from the start, and answers that end
 in a stretch three times in a row where the first row's does not.
 
---gguf: the same weights in F32 as GGUF, of which llama.cpp makes its types (llama_types.py), with
+--gguf: the same weights in F32 as GGUF. llama.cpp makes its types from it (llama_types.py), with
 and without an importance matrix where there is a --calibration. --checkpoint: the Hugging Face
 directory of the weights; the GGUF file is made of it, and ONNX Runtime's forms (onnx_types.py). All
 read the same ids, and a second table has, beside each of these files, the best file of ours that is

@@ -162,8 +162,8 @@ class Search {
     for (Matrix& m : matrices_) m.share /= max(products, 1.0);
   }
 
-  // The bytes that the file may have: those that are wanted, and what a session leaves where both
-  // are in RAM. Its chunks are smaller where not even the smallest file fits otherwise.
+  // The bytes that the file may have: at most --bytes, and what a session leaves if both are in
+  // RAM. Its chunks are smaller where not even the smallest file fits otherwise.
   bool set_room() {
     room_ = w_.bytes != 0 ? w_.bytes : UINT64_MAX;
     seconds_ = w_.seconds;

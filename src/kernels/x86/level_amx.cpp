@@ -34,12 +34,7 @@ using Level = Tiled<Lanes, TileUnit>;
 #define PHASOR_GROUPED(type, Weights)                                   \
   void PHASOR_PRODUCT(Amx::linear_##type, Level::grouped<Level::Weights>) \
   void PHASOR_PRODUCT(Amx::linear16_##type, Level::grouped<Level::Wide<Level::Weights>>)
-PHASOR_GROUPED(q8, Q8)
-PHASOR_GROUPED(q4, Q4)
-PHASOR_GROUPED(q4t, Q4t)
-PHASOR_GROUPED(q4m, Q4m)
-PHASOR_GROUPED(q2, Q2)
-PHASOR_GROUPED(q1, Q1)
+PHASOR_TILED(PHASOR_GROUPED)
 void PHASOR_PRODUCT(Amx::linear_q8r, Level::whole<Type::q8r>)
 void PHASOR_PRODUCT(Amx::linear_q2r, Level::whole<Type::q2r>)
 uint64_t Amx::peak_int8(float* out, uint64_t rounds) { return Level::peak(out, rounds); }

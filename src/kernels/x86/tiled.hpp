@@ -12,6 +12,9 @@
 #include "../kernels.h"
 #include "../outputs.hpp"
 
+// Types in groups that have tiles, and the class below of their weights.
+#define PHASOR_TILED(X) X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4m, Q4m) X(q2, Q2) X(q1, Q1)
+
 namespace phasor {
 namespace {
 

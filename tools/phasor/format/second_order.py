@@ -27,7 +27,7 @@ from phasor.format import minima
 
 Floats = NDArray[np.float32]
 # Of the mean moment, added to each: H of few inputs has no inverse, and inputs that the text did
-# not have may lie in any direction. With 0.01 those that are rare lose what the others gain.
+# not have may lie in any direction. With 0.01, rare inputs lose what the others gain.
 _DAMPING = 0.1
 _REFINEMENTS = 2
 _WEIGHTS = 1 << 20  # of a block of rows
