@@ -34,14 +34,26 @@ float nearest(float v) {
   return (v + kShift) - kShift;
 }
 
-// The nearest value of the table, of two the larger one.
-float nearest_in_table(float v) {
-  int value = kRoundedTable[0];
-  for (size_t i = 0; i + 1 < kTable; ++i) {
-    const int lower = kRoundedTable[i], upper = kRoundedTable[i + 1];
-    value += v + v >= static_cast<float>(lower + upper) ? upper - lower : 0;
+// The table's nearest value to each v of −128 … 127, of two the larger one. Halfway between two
+// values is a multiple of a half, so ⌊2v⌋ decides.
+struct NearestInTable {
+  int8_t of[512];  // by ⌊2v⌋ + 256
+};
+constexpr NearestInTable nearest_in_table() {
+  NearestInTable out{};
+  size_t at = 0;
+  for (int twice = -256; twice < 256; ++twice) {
+    while (at + 1 < kTable && twice >= kRoundedTable[at] + kRoundedTable[at + 1]) ++at;
+    out.of[twice + 256] = kRoundedTable[at];
   }
-  return static_cast<float>(value);
+  return out;
+}
+constexpr NearestInTable kNearest = nearest_in_table();
+
+float nearest_in_table(float v) {
+  const float twice = v + v;
+  const int whole = static_cast<int>(twice);  // towards 0
+  return kNearest.of[whole - (twice < static_cast<float>(whole) ? 1 : 0) + 256];
 }
 
 // Σ moment·a·b of each row. The terms of row by row i and i + 16 are added, then i and i + 8, ….

@@ -2,19 +2,22 @@
 
 #include <string.h>
 
+#include "../engine/exponential.h"
 #include "../engine/pass.h"
 #include "../engine/wording.h"
+#include "ways.h"
 
 namespace cli {
 namespace {
 
 // Types whose inputs are rounded in groups, so that a matrix's own rounding says what it costs.
 // Types with a scale for each row are for speed, not for size. With room for all matrices in q8
-// no smaller type is wanted, and without it no larger one.
+// no smaller type is wanted but one that keeps as much, as where the source has its values; without
+// that room no larger one.
 constexpr const char *kMiddle = "q8", *kAbove = "f16";
 constexpr const char* kBelow[] = {"q4", "q4k", "q4m", "q4t"};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
-constexpr uint64_t kAlign = 64;
+constexpr uint64_t kAlign = 64, kAtOnce = uint64_t{1} << 27;
 // Shares of the price of a way that are its time, where both bytes and time are limited.
 constexpr double kShares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1};
 constexpr uint32_t kChunk = 16;  // of a session that shares its RAM with the weights
@@ -26,15 +29,10 @@ uint64_t padded(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign;
 struct File {
   Block block;
   size_t bytes = 0;
-};
-
-// One way to store a matrix.
-struct Way {
-  const char* type;
-  uint64_t bytes;
-  double harm;
-  double seconds = 0;  // of its part of a token
-  double price = 0;
+  void take(File* other) {
+    block.swap(&other->block);
+    bytes = other->bytes;
+  }
 };
 
 struct Matrix {
@@ -60,24 +58,6 @@ struct Measured {
   uint32_t inputs = 0;
   bool meets = true;  // what is wanted of memory and speed
 };
-
-double gain(const Way& a, const Way& b) { return (a.harm - b.harm) / (b.price - a.price); }
-
-// Ways on the lower convex hull of (price, harm), from the cheapest on: what a further price brings
-// falls from each to the next.
-vector<Way> hull(vector<Way> ways) {
-  std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-    return a.price != b.price ? a.price < b.price : a.harm < b.harm;
-  });
-  vector<Way> out;
-  for (const Way& way : ways) {
-    if (!out.empty() && (way.harm >= out.back().harm || way.price <= out.back().price)) continue;
-    while (out.size() > 1 && gain(out.back(), way) >= gain(out[out.size() - 2], out.back()))
-      out.pop_back();
-    out.push_back(way);
-  }
-  return out;
-}
 
 class Search {
  public:
@@ -217,22 +197,25 @@ class Search {
     bool middle = false, above = false;
     if (!fits(kMiddle, &middle) || !fits(kAbove, &above)) return false;
     out->push_back(kMiddle);
-    if (!middle) out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
+    double most = 0, loss = 0;
+    if (middle && !measure_type(kMiddle, &most)) return false;
+    for (const char* type : kBelow) {
+      if (middle && !measure_type(type, &loss)) return false;
+      if (!middle || loss <= most) out->push_back(type);
+    }
     if (middle || above) out->push_back(kAbove);
     return true;
   }
 
   // What each matrix costs in each type: it alone, in the exact weights, has the type's values.
   bool measure_ways() {
-    unsigned char* const weights = static_cast<unsigned char*>(work_.block.data());
     vector<const char*> candidates;
     if (!list_candidates(&candidates)) return false;
     size_t done = 0;
     for (const char* type : candidates) {
-      File made, rounded;
-      const phasor_quantize_options to = options(type), back = options("f32");
+      File made;
       bool refused = false;  // a weight is too large for the type
-      if (!convert(to, file_, bytes_, &made, &refused) && !refused) return false;
+      if (!convert(options(type), file_, bytes_, &made, &refused) && !refused) return false;
       if (refused && matrices_.empty()) return fail();
       done += refused ? matrices_.size() : 0;
       if (refused) continue;
@@ -241,27 +224,52 @@ class Search {
       if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
           !time(made, &seconds))
         return false;
-      if (!convert(back, made.block.data(), made.bytes, &rounded)) return false;
       if (matrices_.empty()) list_matrices(sizes);
       uniform_.push_back({type, made.bytes, seconds});
       const size_t all = matrices_.size() * candidates.size();
-      const auto* values = static_cast<const unsigned char*>(rounded.block.data());
-      vector<unsigned char> kept;
-      for (Matrix& m : matrices_) {
-        if (!w_.quiet) progress(format("measuring matrix %zu of %zu", ++done, all), true);
-        unsigned char* const at = weights + m.offset;
-        kept.assign(at, at + m.bytes);
-        memcpy(at, values + m.offset, kept.size());
-        double harm = 0;
-        const bool measured = probe_.measure(&exact_, &harm);
-        memcpy(at, kept.data(), kept.size());
-        if (!measured) return false;
-        m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm, m.share * seconds});
-      }
+      for (size_t first = 0; first < matrices_.size();)
+        if (!measure_some(type, made, sizes, seconds, all, &first, &done)) return false;
     }
     double seconds = 0;
     if (!time(work_, &seconds)) return false;
     for (Matrix& m : matrices_) m.all.push_back({"f32", m.bytes, 0, m.share * seconds});
+    return true;
+  }
+
+  // Some matrices from *first on: no more than kAtOnce bytes have their values in f32.
+  bool measure_some(const char* type, const File& made, const Engine& sizes, double seconds,
+                    size_t all, size_t* first, size_t* done) {
+    unsigned char* const weights = static_cast<unsigned char*>(work_.block.data());
+    phasor_quantize_options back = options(type);
+    vector<const char*> types = types_;
+    for (const Matrix& m : matrices_) types[m.tensor] = type;
+    size_t last = *first;
+    uint64_t bytes = 0;
+    do {
+      types[matrices_[last].tensor] = "f32";
+      bytes += matrices_[last++].bytes;
+    } while (last < matrices_.size() && bytes + matrices_[last].bytes <= kAtOnce);
+    back.types = types.data();
+    back.type_count = count_of(types);
+    File rounded;
+    Engine values;
+    if (!convert(back, made.block.data(), made.bytes, &rounded) ||
+        !values.open_bytes(w_.name, rounded.block.data(), rounded.bytes, w_.isa))
+      return false;
+    const auto* from = static_cast<const unsigned char*>(rounded.block.data());
+    vector<unsigned char> kept;
+    for (; *first < last; ++*first) {
+      Matrix& m = matrices_[*first];
+      if (!w_.quiet) progress(format("measuring matrix %zu of %zu", ++*done, all), true);
+      unsigned char* const at = weights + m.offset;
+      kept.assign(at, at + m.bytes);
+      memcpy(at, from + tensor_at(values, m.tensor).offset, kept.size());
+      double harm = 0;
+      const bool measured = probe_.measure(&exact_, &harm);
+      memcpy(at, kept.data(), kept.size());
+      if (!measured) return false;
+      m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm, m.share * seconds});
+    }
     return true;
   }
 
@@ -359,29 +367,42 @@ class Search {
            false;
   }
 
-  // What a file is as it is, with inputs of so many bits.
+  // What a file is as it is, with inputs of so many bits. *kept has its weights, or gets them.
   bool measure_file(const vector<const char*>* types, const char* type, uint32_t inputs,
-                    Measured* out) {
+                    File* kept, Measured* out) {
     phasor_quantize_options to = options(type);
     to.inputs = out->inputs = inputs;
     if (types != nullptr) to.types = types->data(), to.type_count = count_of(*types);
+    const bool rounded = kept->bytes != 0;
     File made;
-    if (!convert(to, file_, bytes_, &made)) return false;
+    if (!convert(to, rounded ? kept->block.data() : file_, rounded ? kept->bytes : bytes_, &made))
+      return false;
     Engine e;
     if (!e.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
         !e.start(probe_.limits(e, w_.board->threads)) || !probe_.measure(&e, &out->divergence) ||
         !time(made, &out->seconds))
       return false;
     out->meets = out->seconds <= w_.seconds;
-    if (w_.ram == 0) return true;
     Fit& f = out->fit;
+    if (w_.ram == 0) return kept->take(&made), true;
     if (!fit(e, limits_, w_.resident ? 0 : w_.ram, 0, &f)) return false;
     if (w_.resident) {  // with smaller chunks it would fit; a smaller file is wanted
       f.ram = w_.ram - min<uint64_t>(made.bytes, w_.ram - 1);
       f.ram_fits = f.needed + kStackBytes <= f.ram;
     }
     out->meets = out->meets && f.ram_fits;
+    kept->take(&made);
     return true;
+  }
+
+  // What all matrices lose in a type, nearly without the rounding of inputs.
+  bool measure_type(const char* type, double* loss) {
+    Measured is;
+    File made;
+    bool refused = false;
+    *loss = exponential(710);
+    if (!convert(options(type), file_, bytes_, &made, &refused)) return refused;
+    return measure_file(nullptr, type, 16, &made, &is) && (*loss = is.divergence, true);
   }
 
   // With the inputs that are asked for, or those of 8 bits unless 16 are better by what counts and
@@ -389,10 +410,11 @@ class Search {
   bool measure_inputs(const vector<const char*>* types, const char* type, bool quantized,
                       Measured* out) {
     const uint32_t inputs = !quantized ? 0 : w_.inputs != 0 ? w_.inputs : 8;
-    if (!measure_file(types, type, inputs, out)) return false;
+    File made;
+    if (!measure_file(types, type, inputs, &made, out)) return false;
     if (!quantized || w_.inputs != 0) return true;
     Measured wide;
-    if (!measure_file(types, type, 16, &wide)) return false;
+    if (!measure_file(types, type, 16, &made, &wide)) return false;
     if (out->divergence - wide.divergence > kWorthWhile && wide.meets) *out = wide;
     return true;
   }
