@@ -843,6 +843,7 @@ typedef struct phasor_tensor {
   const char* layout;        /* "panel16", "rows", "vector"; static */
   uint64_t rows, cols, offset, bytes;
   uint32_t inputs;           /* bits of the inputs of its products: 8 or 16; 0: f32, or none */
+  uint64_t rotated;          /* 1: they are rotated before they are rounded in groups */
 } phasor_tensor;
 #define PHASOR_TENSOR_INIT PHASOR_INIT(phasor_tensor)
 
@@ -1248,6 +1249,8 @@ typedef struct phasor_quantize_options {
                               of `type` and `output_type`. NULL entry: as these say. Entries of
                               tensors that are not matrices must be NULL. Default: NULL */
   uint32_t type_count;     /* number of tensors of the file */
+  uint64_t rotated;        /* 1: matrices of types in groups get rotated inputs, of 8 bits. Only
+                              matrices of f32, f16 and bf16 can. Default: 0 */
 } phasor_quantize_options;
 #define PHASOR_QUANTIZE_OPTIONS_INIT PHASOR_INIT(phasor_quantize_options)
 

@@ -23,6 +23,8 @@
   X("ring", kHasRing)                             \
   /* inputs of 16 bits of weights in int8 and int4 */ \
   X("inputs16", kHasInputs16)                     \
+  /* rotated inputs of weights in groups */       \
+  X("rotated-inputs", kHasRotatedInputs)          \
   /* norms */                                     \
   X("layer-norm", kHasLayerNorm)                  \
   X("rms-norm", kHasRmsNorm)                      \

@@ -20,8 +20,9 @@ constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
 constexpr uint32_t kMostInRow = 132104;
 
 // The form of the inputs that a matrix is multiplied by, beside its type's own, which is 0: whole
-// numbers of 16 bits in place of 8 (rule 1.21).
-constexpr uint8_t kInputs16 = 1;
+// numbers of 16 bits in place of 8 (rule 1.21); of 8 bits, rotated before they are rounded in
+// groups (rule 1.29), the weights being the rotated matrix's.
+constexpr uint8_t kInputs16 = 1, kInputsRotated = 2;
 
 enum class Layout : uint8_t { panel16 = 1, rows = 2, vector = 3 };
 

@@ -277,6 +277,7 @@ phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phaso
   made.bytes = e.bytes;
   if (quantized_type(e.type) && e.layout == Layout::panel16)
     made.inputs = e.inputs == kInputs16 ? 16 : 8;
+  made.rotated = e.inputs == kInputsRotated;
   return write_result(out, made);
 }
 

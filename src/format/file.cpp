@@ -207,13 +207,16 @@ phasor_status check_directory(const File& file, phasor_error* error) {
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i, ": keys must ascend");
     before = e.key;
     const uint8_t type = raw[4], layout = raw[5];
-    if (type < 1 || type > kTypes || layout < 1 || layout > 3 || raw[6] > kInputs16 ||
+    if (type < 1 || type > kTypes || layout < 1 || layout > 3 || raw[6] > kInputsRotated ||
         raw[7] != 0 || load_u64(raw + 40) != 0)
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
                   ": unknown type, layout or form of inputs, or a reserved field is not zero");
     if (raw[6] != 0 && (!quantized_type(e.type) || e.layout != Layout::panel16))
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
-                  ": inputs of 16 bits, which only panels of a quantized type have");
+                  ": a form of inputs, which only panels of a quantized type have");
+    if (raw[6] == kInputsRotated && !grouped_type(e.type))
+      return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
+                  ": rotated inputs, which only types with a scale for each group have");
     const uint64_t bytes = tensor_bytes(e);
     if (bytes == 0 || bytes != e.bytes)
       return fail(error, PHASOR_BAD_FILE, {kSectionDirectory, PHASOR_NONE, bytes, e.bytes},

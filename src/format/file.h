@@ -67,7 +67,7 @@ struct Entry {
   uint32_t key;  // stack · 2^24 + set · 2^8 + role
   Type type;
   Layout layout;
-  uint8_t inputs;  // kInputs16, or 0: the type's own form
+  uint8_t inputs;  // kInputs16, kInputsRotated, or 0: the type's own form
   uint64_t offset, bytes;
   uint32_t rows, cols, panels, crc;
 };

@@ -13,12 +13,15 @@ struct alignas(8) Tensor {
   uint32_t rows, cols, panels;
   Type type;
   Layout layout;
-  uint8_t inputs;  // kInputs16, or 0: the type's own form
+  uint8_t inputs;  // kInputs16, kInputsRotated, or 0: the type's own form
   uint8_t padding;
   explicit operator bool() const { return offset != 0; }
 };
 
 constexpr bool has_wide_inputs(const Tensor& t) { return kHasInputs16 && t.inputs == kInputs16; }
+constexpr bool has_rotated_inputs(const Tensor& t) {
+  return kHasRotatedInputs && t.inputs == kInputsRotated;
+}
 
 struct Linear {
   Tensor weight;  // panel16 (N, K)

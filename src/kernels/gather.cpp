@@ -90,8 +90,11 @@ Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups
           half_at(p + 2 * lanes) * static_cast<float>(minimum_code(g % kSuper, byte))};
 }
 
-void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
-                size_t row) noexcept {
+namespace {
+
+// The row as it is stored.
+void stored_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
+                size_t row) {
   const unsigned char* p = static_cast<const unsigned char*>(data);
   const bool panels = layout == Layout::panel16;
   const size_t o = row % kLanes;
@@ -126,9 +129,6 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
     const unsigned char* values =
         p + (panels ? kLanes * 4 : static_cast<size_t>(round_up(rows * 4, 64)));
     for (size_t k = 0; k < cols; ++k) y[k] = scale * value_at(values, k);
-    const size_t block = rotation_block(cols);
-    for (size_t k = 0; k < cols && rotated_type(type); k += block)
-      rotate_block(y + k, block, rotation_scale(block));
     return;
   }
   const size_t groups = static_cast<size_t>(groups_of(cols));
@@ -156,6 +156,16 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
                                                             : row_scale(type, groups, row, g))));
     y[k] = scale * value_at(values, k);
   }
+}
+
+}  // namespace
+
+void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
+                size_t row, bool rotated) noexcept {
+  stored_row(y, data, type, layout, rows, cols, row);
+  const size_t block = rotation_block(cols);
+  for (size_t k = 0; k < cols && (rotated || (kHasRows && rotated_type(type))); k += block)
+    rotate_block(y + k, block, rotation_scale(block));
 }
 
 // Reduction by Cody and Waite (1980) with a second word for what the first cannot hold; then

@@ -6,11 +6,11 @@ namespace phasor {
 
 // y (cols) = row `row` of a matrix in panel16 or rows layout (quantized: scale · value, one
 // multiplication, of q4m and q4k one addition of the minimum, of q8rh the rotation back; the others
-// exact). `data` is the tensor's first
-// byte; `rows` its true number of rows (the rows layout of quantized types needs it to find the
-// values).
+// exact). `data` is the tensor's first byte; `rows` its true number of rows (the rows layout of
+// quantized types needs it to find the values). rotated: the matrix has rotated inputs, and its row
+// is rotated back too.
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
-                size_t row) noexcept;
+                size_t row, bool rotated = false) noexcept;
 
 // A rotated block (rule 1.19): x (block) becomes H·x · scale/block, H Sylvester's matrix of ±1. It
 // is divided by its length first, so that no sum overflows; then butterflies of distance 1, 2, 4 …,

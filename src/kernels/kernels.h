@@ -57,6 +57,11 @@ struct Kernels {
   void (*quantize_whole16)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                            size_t block);
 
+  // One row as quantize_row gives it, of the rotated inputs (1.29): blocks as in quantize_whole,
+  // then groups. block: rotation_block(K).
+  void (*quantize_rotated)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                           size_t block);
+
   // y (R, ldy) = dequantized product, then + bias. xq (R, 32·G), xs (R, G), xsum (R, G) from
   // quantize_row. w: P panels of the type.
   // q8, q4   per group acc = fma(float(isum), sx·sw, acc), groups ascending (1.2, 1.4); a scale

@@ -193,6 +193,16 @@ struct Scalar {
     for (size_t i = 0; block != 0 && i < n && i < kRowStep; i += block)
       rotate_block(v + i, block, rotation_scale(block));
   }
+  static void quantize_rotated(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    float v[kRowStep];
+    constexpr size_t kGroups = kRowStep / kGroup;
+    for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep, scale += kGroups, sum += kGroups) {
+      const size_t n = cols - k < kRowStep ? cols - k : kRowStep;
+      load_whole(v, x + k, n, block);
+      row_to_int<1>(q, scale, sum, v, n);
+    }
+  }
   template <size_t Planes>
   static void whole_to_int(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
                            size_t block) {

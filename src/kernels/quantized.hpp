@@ -155,6 +155,18 @@ struct Quantized {
                                size_t block) {
     whole_to_int<2>(q, scale, sum, x, cols, block);
   }
+  static void quantize_rotated(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    alignas(64) float step[kRowStep];
+    constexpr size_t kGroups = kRowStep / kGroup;
+    for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep, scale += kGroups, sum += kGroups) {
+      const size_t n = cols - k < kRowStep ? cols - k : kRowStep;
+      V v[4];
+      load_step(v, x + k, n, block);
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i].store(step + i * kLanes);
+      rows_to_int<1>(q, scale, sum, step, n);
+    }
+  }
   template <size_t Planes>
   static PHASOR_INLINE void whole_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
                                          size_t cols, size_t block) {

@@ -24,6 +24,7 @@ constexpr Kernels kernel_table(const char* name) {
   k.quantize_whole = kHasRows ? Level::quantize_whole : nullptr;
   k.quantize_row16 = kHasGroups && kHasInputs16 ? Level::quantize_row16 : nullptr;
   k.quantize_whole16 = kHasRows && kHasInputs16 ? Level::quantize_whole16 : nullptr;
+  k.quantize_rotated = kHasGroups && kHasRotatedInputs ? Level::quantize_rotated : nullptr;
 #define PHASOR_SET(type, Weights, built, ...) \
   k.linear_##type = built ? Level::template linear_int8<typename Level::Weights> : nullptr; \
   k.linear16_##type = built && kHasInputs16                                               \

@@ -41,6 +41,9 @@ class Binder {
     if (e.inputs == kInputs16 && !kHasInputs16)
       return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name,
                     ": inputs of 16 bits are not in this build (PHASOR_ONLY)");
+    if (e.inputs == kInputsRotated && !kHasRotatedInputs)
+      return refuse(PHASOR_UNSUPPORTED, r.key, ", ", r.name,
+                    ": rotated inputs are not in this build (PHASOR_ONLY)");
     Tensor* tensor = reinterpret_cast<Tensor*>(static_cast<unsigned char*>(home(r)) + r.place);
     *tensor = {e.offset, e.rows, e.cols, e.panels, e.type, e.layout, e.inputs, 0};
     ++next_;

@@ -26,6 +26,7 @@ bool is_matrix(const Entry& e) {
 // The form of the inputs that it is to have in that type.
 uint8_t wanted_inputs(const Conversion& c, const Entry& e, Type type) {
   if (!quantized_type(type) || e.layout != Layout::panel16) return 0;
+  if (c.rotated) return grouped_type(type) ? kInputsRotated : uint8_t{0};
   if (c.inputs == 0) return type == e.type ? e.inputs : uint8_t{0};
   return c.inputs == 16 ? kInputs16 : uint8_t{0};
 }
@@ -114,7 +115,14 @@ phasor_status measure(Conversion* c, phasor_error* error) {
   for (uint32_t i = 0; i < entry_count(file); ++i) {
     const Entry e = entry_at(file, i);
     const Type to = wanted_type(*c, e, i);
-    if (!convertible(e.type, to))
+    const uint8_t form = wanted_inputs(*c, e, to);
+    if (e.type == to && !convertible(e, to, form))
+      return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
+                  tensor_name(e.key), " is ", type_name(e.type),
+                  form == kInputsRotated ? " for inputs that are not rotated"
+                                         : " for rotated inputs",
+                  ", and what was rounded is not rounded again: give the model in f32");
+    if (!convertible(e, to, form))
       return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
                   tensor_name(e.key), " is ", type_name(e.type),
                   ", and what was rounded is not rounded again to ", type_name(to),
@@ -149,9 +157,9 @@ phasor_status check_moments(const File& file, const phasor_quantize_options& opt
   return PHASOR_OK;
 }
 
-// The types of single tensors; whether one of them is quantized.
+// The types of single tensors; whether one of them is quantized, and in groups.
 phasor_status check_types(const File& file, const phasor_quantize_options& options,
-                          bool* quantized, phasor_error* error) {
+                          bool* quantized, bool* grouped, phasor_error* error) {
   if (options.type_count != entry_count(file))
     return bad_input(error, {entry_count(file), options.type_count}, options.type_count,
                      " types, the file has ", entry_count(file), " tensors");
@@ -163,6 +171,7 @@ phasor_status check_types(const File& file, const phasor_quantize_options& optio
     if (!is_matrix(entry_at(file, i)))
       return bad_input(error, {0, i}, "a type for tensor ", i, ", which is no matrix");
     *quantized = *quantized || quantized_type(type);
+    *grouped = *grouped || grouped_type(type);
   }
   return PHASOR_OK;
 }
@@ -174,17 +183,28 @@ phasor_status Conversion::open(const File& given, const phasor_quantize_options&
   file = given;
   moments = options.moments;
   inputs = options.inputs;
+  rotated = options.rotated != 0;
+  if (options.rotated > 1)
+    return bad_input(error, {1, options.rotated}, "options.rotated: ", options.rotated,
+                     ", expected 0 or 1");
+  if (rotated && inputs == 16)
+    return bad_input(error, {8, inputs}, "options.rotated: rotated inputs have 8 bits, not 16");
   if (inputs != 0 && inputs != 8 && inputs != 16)
     return bad_input(error, {0, inputs}, "options.inputs: ", inputs, ", expected 0, 8 or 16");
   phasor_status status = read_type(&matrices, options.type, error);
   ends = matrices;
   if (status == PHASOR_OK && options.output_type != nullptr)
     status = read_type(&ends, options.output_type, error);
-  bool quantized = quantized_type(matrices) || quantized_type(ends);
+  bool quantized = quantized_type(matrices) || quantized_type(ends),
+       grouped = grouped_type(matrices) || grouped_type(ends);
   if (status == PHASOR_OK && options.types != nullptr) {
     types = options.types;
-    status = check_types(file, options, &quantized, error);
+    status = check_types(file, options, &quantized, &grouped, error);
   }
+  if (status == PHASOR_OK && rotated && !grouped)
+    return bad_input(error, {1, 0},
+                     "rotated inputs go with a type that has a scale for each group, not with ",
+                     type_name(matrices));
   if (status == PHASOR_OK && inputs == 16 && !quantized)
     return bad_input(error, {0, inputs}, "inputs of 16 bits go with a quantized type, not with ",
                      type_name(matrices));
@@ -212,7 +232,8 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
     StoredError stored;
     if (type == e.type)
       memcpy(out + first, file.data + e.offset, static_cast<size_t>(size));
-    else if (!convert_matrix(out + first, type, file.data + e.offset, e, of_inputs, &stored))
+    else if (!convert_matrix(out + first, type, wanted_inputs(*this, e, type),
+                             file.data + e.offset, e, of_inputs, &stored))
       return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
                   tensor_name(e.key), ": a weight is too large for ", type_name(type));
     if (of_inputs != nullptr && is_matrix(e)) of_inputs += e.cols;

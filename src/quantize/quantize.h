@@ -10,6 +10,7 @@ struct Conversion {
   File file{};
   Type matrices{}, ends{};  // ends: embeddings and the output's matrix
   uint32_t inputs = 0;      // bits, 0: as they are
+  bool rotated = false;     // of types in groups
   const float* moments = nullptr;
   const char* const* types = nullptr;  // of each tensor, or NULL: names, checked by `open`
   uint64_t bytes = 0;  // of the converted file

@@ -13,6 +13,7 @@ struct Rows {
   size_t cols, rows;  // of the matrix; panel16: 16
   size_t first;       // the first of these rows; panel16: 0
   size_t count;       // of them
+  bool rotated;       // the values are the rotated matrix's
 };
 
 size_t groups(const Rows& r) { return static_cast<size_t>(groups_of(r.cols)); }
@@ -70,14 +71,31 @@ void load_step(float (&out)[kRowStep], const unsigned char* in, const Rows& r, s
   for (size_t i = 0; i < n && scale != 0; i += block) rotate_block(out + i, block, scale);
 }
 
-void load_block(Block* out, const unsigned char* in, const Rows& r, size_t g) {
+// How they are turned on the way to another matrix: back, there, or not at all.
+float rotation_between(const Rows& from, const Rows& to) {
+  const size_t block = rotation_block(from.cols);
+  if (from.rotated) return rotation_scale(block);
+  return to.rotated ? weight_rotation_scale(block) : 0;
+}
+
+// `count` columns of row o from `first` on.
+void load_span(float* out, const unsigned char* in, const Rows& r, size_t o, size_t first,
+               size_t count, float scale) {
+  for (size_t k = first; k < first + count;) {
+    float row[kRowStep];
+    const size_t step = k / kRowStep * kRowStep;
+    load_step(row, in, r, o, step, scale);
+    for (; k < first + count && k < step + kRowStep; ++k) *out++ = row[k - step];
+  }
+}
+
+void load_block(Block* out, const unsigned char* in, const Rows& r, size_t g, float scale) {
   memset(out, 0, sizeof *out);
-  if (rotated_type(r.type)) {
-    const size_t first = g * kGroup, step = first / kRowStep * kRowStep;
+  if (scale != 0) {
     for (size_t o = 0; o < r.count; ++o) {
-      float row[kRowStep];
-      load_step(row, in, r, o, step, rotation_scale(rotation_block(r.cols)));
-      for (size_t k = 0; k < kGroup; ++k) out->x[k][o] = row[first - step + k];
+      float row[kGroup];
+      load_span(row, in, r, o, g * kGroup, kGroup, scale);
+      for (size_t k = 0; k < kGroup; ++k) out->x[k][o] = row[k];
     }
     return;
   }
@@ -120,6 +138,22 @@ void note(StoredError* error, float given, float stored) {
   if (difference > error->largest) error->largest = difference;
   if (size > error->value) error->value = size;
 }
+// Of values that are rotated, whose own size is not the matrix's.
+void note_rotated(StoredError* error, float given, float stored) {
+  const float size = error->value;
+  note(error, given, stored);
+  error->value = size;
+}
+// The values as they are given; false where one is not finite.
+bool note_given(StoredError* error, const unsigned char* in, const Rows& r, size_t o) {
+  bool finite = true;
+  for (size_t k = 0; k < r.cols; ++k) {
+    const float v = load_value(in, r, o, k);
+    finite = finite && is_finite_f32(bits_of_f32(v));
+    note(error, v, v);
+  }
+  return finite;
+}
 
 // The code of four bits that stands for a value.
 int code_of(Type type, int value) {
@@ -156,7 +190,7 @@ bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, co
         stored = store_integer(p, r.type, i, static_cast<int>(q.q[i][o]), q.scales[o]);
       else
         finite = store_number(p, r.type, b.x[i][o], &stored) && finite;
-      note(error, b.x[i][o], stored);
+      (r.rotated ? note_rotated : note)(error, b.x[i][o], stored);
     }
   return finite;
 }
@@ -171,17 +205,11 @@ void store_f32(unsigned char* p, float x) {
 // (docs/reference/file-format.md). False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                size_t o, StoredError* error) {
-  const float rotation =
-      rotated_type(to.type) ? weight_rotation_scale(rotation_block(to.cols)) : 0.0f;
+  const float rotation = rotation_between(from, to);
   float largest = 0, x[kRowStep];
-  bool finite = true;
+  const bool finite = note_given(error, in, from, o);
   for (size_t k = 0; k < to.cols; k += kRowStep) {
-    load_step(x, in, from, o, k, 0);
-    for (const float v : x) {
-      finite = finite && is_finite_f32(bits_of_f32(v));
-      note(error, v, v);
-    }
-    if (rotation != 0) load_step(x, in, from, o, k, rotation);
+    load_step(x, in, from, o, k, rotation);
     for (const float v : x) largest = __builtin_fabsf(v) > largest ? __builtin_fabsf(v) : largest;
   }
   float scale = largest / 127.0f;
@@ -194,8 +222,7 @@ bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, cons
     for (size_t i = 0; i < kRowStep && k + i < to.cols; ++i) {
       const int q = static_cast<int>(nearest_int8(x[i] * inverse));
       out[value_at(to, o, k + i)] = static_cast<unsigned char>(q & 255);
-      const float off = __builtin_fabsf(static_cast<float>(q) * scale - x[i]);
-      if (off > error->largest) error->largest = off;
+      note_rotated(error, x[i], static_cast<float>(q) * scale);
     }
   }
   return true;
@@ -205,11 +232,13 @@ bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, cons
 bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* in,
                        const Rows& from, size_t o, StoredError* error) {
   const size_t span = values_of_record(to.type), bytes = record_bytes(to.type);
+  const float rotation = rotation_between(from, to);
+  if (!note_given(error, in, from, o)) return false;
   for (size_t first = 0, at = 0; first < to.cols; first += span, at += bytes) {
     float x[kMostOfRecord];
     unsigned char record[kSuperBytes], n[kMostOfRecord];
     const size_t count = to.cols - first < span ? to.cols - first : span;
-    for (size_t i = 0; i < count; ++i) x[i] = load_value(in, from, o, first + i);
+    load_span(x, in, from, o, first, count, rotation);
     if (!quantize_minimum(record, n, x, count, to.type)) return false;
     for (size_t i = 0; i < bytes; ++i) {
       const size_t row = to.first + o,
@@ -221,10 +250,19 @@ bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* 
       const Grid grid = grid_at(record, to.type, Layout::rows, kSuper, 0, i / kGroup);
       unsigned char* p = out + value_at(to, o, first + i);
       *p = static_cast<unsigned char>(*p | n[i] << (i % kGroup < kGroup / 2 ? 0 : 4));
-      note(error, x[i], static_cast<float>(n[i]) * grid.scale + grid.least);
+      note_rotated(error, x[i], static_cast<float>(n[i]) * grid.scale + grid.least);
     }
   }
   return true;
+}
+
+// The moment of a rotated input: the mean of its block's, the parts of it summed in their order.
+float mean_of_block(const float* moments, size_t cols, size_t k) {
+  const size_t block = rotation_block(cols);
+  const float part = 1.0f / static_cast<float>(block);
+  float sum = 0;
+  for (size_t i = k / block * block, end = i + block; i < end; ++i) sum += moments[i] * part;
+  return sum;
 }
 
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
@@ -235,12 +273,17 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
       if (!store(out, to, in, from, o, error)) return false;
     return true;
   }
+  const float rotation = rotation_between(from, to);
+  for (size_t o = 0; to.rotated && o < to.count; ++o)
+    if (!note_given(error, in, from, o)) return false;
   for (size_t g = 0; g < groups(to); ++g) {
     Block b;
     float padded[kGroup] = {};
-    load_block(&b, in, from, g);
+    load_block(&b, in, from, g, rotation);
     for (size_t k = g * kGroup; k < to.cols && k < (g + 1) * kGroup; ++k)
-      padded[k % kGroup] = moments != nullptr ? moments[k] : 1;
+      padded[k % kGroup] = moments == nullptr ? 1
+                           : to.rotated       ? mean_of_block(moments, to.cols, k)
+                                              : moments[k];
     // of a table padding is rounded to no 0, and does not count
     const bool weighted = moments != nullptr || table_type(to.type);
     if (!store_block(out, to, g, b, weighted ? padded : nullptr, error)) return false;
@@ -250,20 +293,24 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
 
 }  // namespace
 
-bool convertible(Type from, Type to) noexcept {
-  return from == to || to == Type::f32 || !quantized_type(from);
+bool convertible(const Entry& from, Type to, uint8_t inputs) noexcept {
+  if (from.type == to) return rotates(to, from.inputs) == rotates(to, inputs);
+  return to == Type::f32 || !quantized_type(from.type);
 }
 
-bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& e,
-                    const float* moments, StoredError* error) noexcept {
+bool convert_matrix(unsigned char* out, Type type, uint8_t inputs, const unsigned char* in,
+                    const Entry& e, const float* moments, StoredError* error) noexcept {
   const bool panel = e.layout == Layout::panel16;
   // of each panel; rows lie in one piece
   const size_t from_bytes = panel ? static_cast<size_t>(panel_bytes(e.type, e.cols)) : 0,
                to_bytes = panel ? static_cast<size_t>(panel_bytes(type, e.cols)) : 0;
   memset(out, 0,
          panel ? e.panels * to_bytes : static_cast<size_t>(rows_bytes(type, e.rows, e.cols)));
-  Rows from{e.type, e.layout, e.cols, panel ? kLanes : e.rows, 0, kLanes}, to = from;
+  Rows from{e.type, e.layout, e.cols, panel ? kLanes : e.rows, 0, kLanes,
+            rotates(e.type, e.inputs)},
+      to = from;
   to.type = type;
+  to.rotated = rotates(type, inputs);
   for (size_t p = 0; p < (panel ? e.panels : panels_of(e.rows)); ++p) {
     if (panel || p == 0)
       memcpy(out + p * to_bytes, kRoundedTable, static_cast<size_t>(table_bytes(type)));

@@ -23,7 +23,8 @@ void embed_ids(const Chunk& c, Items items, const Rows<float>& out) {
     if (row.id != PHASOR_NONE && row.id + 1 == own)
       memcpy(x, c.model.floats(in.own_row), width * sizeof(float));
     else if (row.id != PHASOR_NONE)
-      gather_row(x, c.model.at(e.offset), e.type, e.layout, e.rows, e.cols, row.id);
+      gather_row(x, c.model.at(e.offset), e.type, e.layout, e.rows, e.cols, row.id,
+                 has_rotated_inputs(e));
     else
       memcpy(x, items[row.item].embeddings + row.embedding, width * sizeof(float));
     if (d.embedding_scale != 1) c.kernels.scale(x, x, width, d.embedding_scale);

@@ -40,14 +40,17 @@ void quantize(const Chunk& c, LinearInput* in, const Tensor& weight) noexcept {
   const IntRows to = int_rows(c, weight);
   const bool wide = has_wide_inputs(weight);
   const auto row = wide ? c.kernels.quantize_row16 : c.kernels.quantize_row;
-  const auto whole = wide ? c.kernels.quantize_whole16 : c.kernels.quantize_whole;
-  const size_t block = rotated_type(type) ? rotation_block(in->cols) : 0;
+  const auto whole = has_rotated_inputs(weight) ? c.kernels.quantize_rotated
+                     : wide                     ? c.kernels.quantize_whole16
+                                                : c.kernels.quantize_whole;
+  const bool rotated = has_rotated_inputs(weight) || rotated_type(type);
+  const size_t block = rotated ? rotation_block(in->cols) : 0;
   c.each_row(in->cols, [&](uint32_t r) {
     int8_t* q = to.values.row(r, to.in_row);
     float* scale = to.scales.row(r, to.scaled);
     int32_t* sum = to.sums.row(r, to.summed);
     const float* x = in->x.row(r, in->cols);
-    if (has_row_scale(type))
+    if (rotated || has_row_scale(type))
       whole(q, scale, sum, x, in->cols, block);
     else
       row(q, scale, sum, x, in->cols);

@@ -67,15 +67,18 @@ enum Part : uint32_t {
 const char* part_name(uint32_t part) noexcept;
 
 // How the inputs of a matrix are rounded: in groups of 32, row by row, or row by row and rotated
-// (rules 1.3, 1.18, 1.19); to 8 bits, or behind those to 16 (rule 1.21).
-enum : uint32_t { kGrouped, kByRow, kRotated, kWidths, kRoundings = 2 * kWidths };
+// (rules 1.3, 1.18, 1.19); to 8 bits, or behind those to 16 (rule 1.21); last in groups to 8 bits
+// and rotated (rule 1.29).
+enum : uint32_t { kGrouped, kByRow, kRotated, kWidths, kRotatedGroups = 2 * kWidths, kRoundings };
 constexpr uint32_t rounding_of(const Tensor& t) {
+  if (has_rotated_inputs(t)) return kRotatedGroups;
   return (!has_row_scale(t.type) ? uint32_t{kGrouped}
           : rotated_type(t.type) ? uint32_t{kRotated}
                                  : uint32_t{kByRow}) +
          (has_wide_inputs(t) ? uint32_t{kWidths} : 0u);
 }
-constexpr uint64_t planes_of(uint32_t rounding) { return rounding < kWidths ? 1 : 2; }
+constexpr uint64_t planes_of(uint32_t rounding) { return rounding / kWidths == 1 ? 2 : 1; }
+constexpr bool in_groups(uint32_t rounding) { return rounding % kWidths == kGrouped; }
 
 struct alignas(8) Plan {
   uint64_t offset[kPartCount];
@@ -111,10 +114,8 @@ struct RoundedRows {
 inline RoundedRows rounded_rows(const Plan& p, uint32_t rounding) {
   RoundedRows rows = {};
   for (uint32_t i = 0; i <= rounding; ++i) {
-    const uint64_t groups = uint64_t{p.chunk} * p.widest[i], scales = i % kWidths == kGrouped
-                                                                          ? groups
-                                                                      : p.widest[i] != 0 ? p.chunk
-                                                                                         : 0;
+    const uint64_t groups = uint64_t{p.chunk} * p.widest[i],
+                   scales = in_groups(i) ? groups : p.widest[i] != 0 ? p.chunk : 0;
     rows = {rows.end(), groups * kGroup * planes_of(i), scales * sizeof(float),
             scales * sizeof(int32_t) * planes_of(i)};
   }

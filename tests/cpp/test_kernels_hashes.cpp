@@ -166,6 +166,27 @@ void hash_inputs16(const Kernels& k, const Check& check) {
   }
 }
 
+// Rows of rotated inputs in groups, whose last blocks are whole ones of 64, and of 4.
+void hash_rotated(const Kernels& k, const Check& check) {
+  Random random(20261129);
+  const size_t rows = 7;
+  for (const size_t cols : {size_t{192}, size_t{100}}) {
+    const size_t groups = static_cast<size_t>(groups_of(cols)), each = groups * (kGroup + 2);
+    Array<float> x = floats(random, rows * cols), values(rows * each), scale(groups);
+    Array<int8_t> q(groups * kGroup);
+    Array<int32_t> sum(groups);
+    float* to = values;
+    for (size_t r = 0; r < rows; ++r) {
+      k.quantize_rotated(q, scale, sum, x + r * cols, cols, rotation_block(cols));
+      for (size_t i = 0; i < groups * kGroup; ++i) *to++ = q[i];
+      for (size_t g = 0; g < groups; ++g) *to++ = scale[g];
+      for (size_t g = 0; g < groups; ++g) *to++ = static_cast<float>(sum[g]);
+    }
+    check(cols == 100 ? "quantize_rotated, blocks of 4" : "quantize_rotated", values,
+          values.size());
+  }
+}
+
 void hash_level(const Kernels& k, bool print) {
   const Check check{k, print};
   Random random(20260101);
@@ -312,6 +333,7 @@ void hash_level(const Kernels& k, bool print) {
   hash_minima(k, check);
   hash_inputs16(k, check);
   hash_codes(k, check);
+  hash_rotated(k, check);
 }
 
 }  // namespace

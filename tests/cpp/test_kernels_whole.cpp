@@ -74,6 +74,56 @@ TEST_CASE("rule 1.18 and 1.19: a whole row of activations to int8") {
       }
 }
 
+TEST_CASE("rule 1.29: groups of rotated activations to int8") {
+  for (const size_t cols : kWidths)
+    for (const Fill fill : {Fill::ordinary, Fill::wide, Fill::zeros}) {
+      Random random(cols * 17 + static_cast<size_t>(fill));
+      Array<float> x = floats(random, cols, fill, cols % 5);
+      const std::vector<float> v = rotated(x, cols);
+      const size_t groups = static_cast<size_t>(groups_of(cols));
+      for (const Kernels* k : levels()) {
+        Array<int8_t> q(groups * kGroup, 1);
+        Array<float> s(groups, 1);
+        Array<int32_t> sum(groups, 3);
+        k->quantize_rotated(q, s, sum, x, cols, rotation_block(cols));
+        INFO(k->name << " cols " << cols);
+        REQUIRE((q.intact() && s.intact() && sum.intact()));
+        for (size_t g = 0; g < groups; ++g) {
+          float amax = 0.0f;
+          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
+            amax = std::fmax(amax, std::fabs(v[i]));
+          const bool zero = amax < 0x1p-80f;
+          REQUIRE(same(s[g], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
+          int32_t total = 0;
+          for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
+            volatile float scaled = i < cols && !zero ? v[i] * (127.0f / amax) : 0.0f;
+            const int wanted = static_cast<int>(std::nearbyint(scaled));
+            REQUIRE(int{q[i]} == std::min(127, std::max(-127, wanted)));
+            total += wanted;
+          }
+          REQUIRE(sum[g] == total);
+        }
+      }
+    }
+}
+
+TEST_CASE("rule 1.29: a row that is looked up is rotated back") {
+  for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q4m, Type::q4k})
+    for (const size_t cols : Sizes{20, 96, 100, 192}) {
+      Random random(cols);
+      const std::vector<unsigned char> w =
+          panels_of(random, type, 1, static_cast<size_t>(groups_of(cols)));
+      for (size_t row = 0; row < kLanes; ++row) {
+        Array<float> stored(cols, 1), back(cols, 1);
+        gather_row(stored, w.data(), type, Layout::panel16, kLanes, cols, row);
+        gather_row(back, w.data(), type, Layout::panel16, kLanes, cols, row, true);
+        const std::vector<float> wanted = rotated(stored, cols);
+        REQUIRE(first_difference(back, wanted.data(), cols) == cols);
+        REQUIRE(back.intact());
+      }
+    }
+}
+
 TEST_CASE("rule 1.18: below the floor a row is zeros, the largest values stay finite") {
   for (const Kernels* k : levels())
     for (const float size : {0x1p-100f, 0x1.fffffep+127f}) {

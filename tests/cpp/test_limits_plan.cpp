@@ -497,4 +497,13 @@ TEST_CASE("limits: rows that are rounded in groups, whole and rotated lie one af
   CHECK(place(Type::q8r, kInputs16).values == 5 * 8 * 64);
   CHECK(place(Type::q8rh, kInputs16).at == behind + 5 * 6 * (64 + 4 + 8) + 5 * (8 * 64 + 4 + 8));
   CHECK(place(Type::q8rh, kInputs16).values == 0);
+  // And last rotated groups of 8 bits.
+  p.widest[kRotatedGroups] = 4;
+  for (const Type type : {Type::q8, Type::q4, Type::q4k}) {
+    CHECK(place(type, kInputsRotated).at ==
+          behind + 5 * 6 * (64 + 4 + 8) + 5 * (8 * 64 + 4 + 8));
+    CHECK(place(type, kInputsRotated).values == 5 * 4 * 32);
+    CHECK(place(type, kInputsRotated).scales == 5 * 4 * 4);
+    CHECK(place(type, kInputsRotated).sums == 5 * 4 * 4);
+  }
 }

@@ -1,5 +1,7 @@
 // phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model
 // and type; what they refuse.
+#include <cmath>
+
 #include "weight_file.h"
 
 namespace {
@@ -154,6 +156,79 @@ TEST_CASE("quantize: the bits of inputs are set, kept and taken away, and nothin
   CHECK(converted(file, options).size() != 0);
   options.inputs = 12;
   CHECK(refusal(file, options, PHASOR_BAD_INPUT) == "options.inputs: 12, expected 0, 8 or 16");
+}
+
+TEST_CASE("quantize: rotated inputs go with types in groups, and rotated weights back to f32") {
+  const Block file = golden_file("tiny-gptj-f32");
+  for (const char* type : {"q8", "q4", "q4m", "q4k", "q4t"}) {
+    CAPTURE(type);
+    phasor_quantize_options options = options_for(type);
+    const Block plain = converted(file, options);
+    options.rotated = 1;
+    const Block turned = converted(file, options);
+    REQUIRE(turned.size() == plain.size());
+    const Engine e(turned, nullptr);
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < phasor_tensor_count(e.model); ++i) {
+      phasor_tensor t = PHASOR_TENSOR_INIT;
+      REQUIRE(phasor_tensor_get(e.model, i, &t) == PHASOR_OK);
+      const bool panel = std::strcmp(t.type, type) == 0 && std::strcmp(t.layout, "panel16") == 0;
+      CHECK(t.rotated == panel);
+      CHECK(t.inputs == (panel ? 8 : 0));
+      set += panel;
+    }
+    CHECK(set > 4);
+    // Kept with its type; what was rounded is not rounded again.
+    options.rotated = 0;
+    CHECK(std::memcmp(converted(turned, options).data(), turned.data(), turned.size()) == 0);
+    for (const uint32_t bits : {8u, 16u}) {
+      options.inputs = bits;
+      CHECK(refusal(turned, options, PHASOR_UNSUPPORTED) ==
+            "q,k,v weight is " + std::string(type) +
+                " for rotated inputs, and what was rounded is not rounded again: give the model "
+                "in f32");
+    }
+    options.inputs = 8;
+    options.rotated = 1;
+    CHECK(refusal(plain, options, PHASOR_UNSUPPORTED) ==
+          "q,k,v weight is " + std::string(type) +
+              " for inputs that are not rotated, and what was rounded is not rounded again: give "
+              "the model in f32");
+    // Its values as f32 are as near to the weights as those of the type are.
+    const weight_files::WeightFile exact(file), near(converted(turned, options_for("f32"))),
+        other(converted(plain, options_for("f32")));
+    double off = 0, usual = 0;
+    for (std::size_t i = 0; i < exact.tensors.size(); ++i) {
+      const std::string &a = exact.tensors[i].bytes, &b = near.tensors[i].bytes,
+                        &c = other.tensors[i].bytes;
+      REQUIRE(a.size() == b.size());
+      const auto at = [](const std::string& s, std::size_t k) {
+        float x;
+        std::memcpy(&x, s.data() + k, sizeof x);
+        return x;
+      };
+      for (std::size_t k = 0; k + 4 <= a.size() && a != b; k += 4) {
+        off += std::fabs(at(a, k) - at(b, k));
+        usual += std::fabs(at(a, k) - at(c, k));
+      }
+    }
+    CHECK(off > 0);
+    CHECK(off < 1.3 * usual);
+  }
+  for (const char* type : {"f32", "q8r", "q8rh"}) {
+    phasor_quantize_options options = options_for(type);
+    options.rotated = 1;
+    CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+          "rotated inputs go with a type that has a scale for each group, not with " +
+              std::string(type));
+    options.type = "q8";
+    options.rotated = 2;
+    CHECK(refusal(file, options, PHASOR_BAD_INPUT) == "options.rotated: 2, expected 0 or 1");
+    options.rotated = 1;
+    options.inputs = 16;
+    CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+          "options.rotated: rotated inputs have 8 bits, not 16");
+  }
 }
 
 TEST_CASE("quantize: what is refused, in one line") {

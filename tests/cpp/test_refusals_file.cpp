@@ -276,12 +276,27 @@ TEST_CASE("refusals: a directory") {
            {12, 1 | 0 << 8, unknown.c_str()},
            {12, 1 | 4 << 8, unknown.c_str()},
            {12, type_layout | 1 << 16,
-            "directory: tensor 0: inputs of 16 bits, which only panels of a quantized type have"},
-           {12, type_layout | 2 << 16, unknown.c_str()},
+            "directory: tensor 0: a form of inputs, which only panels of a quantized type have"},
+           {12, type_layout | 2 << 16,
+            "directory: tensor 0: a form of inputs, which only panels of a quantized type have"},
+           {12, type_layout | 3 << 16, unknown.c_str()},
            {12, type_layout | 1 << 24, unknown.c_str()},
            {12, type_layout | 1u << 31, unknown.c_str()},
            {48, 1, unknown.c_str()},
            {52, 1u << 31, unknown.c_str()}});
+  // Rotated inputs of whole rows, in a type that has them by itself.
+  for (const char* model : {"tiny-gptj-q8r", "tiny-gptj-q8rh", "tiny-gptj-q8"}) {
+    WeightFile file(golden_file(model));
+    std::size_t i = 0;
+    while (file.tensors[i].type_layout >> 8 != 1 || (file.tensors[i].type_layout & 255) == 1) ++i;
+    file.tensors[i].type_layout |= uint32_t{kInputsRotated} << 16;
+    const bool grouped = std::string(model) == "tiny-gptj-q8";
+    expect(measured(file.write()), grouped ? PHASOR_OK : PHASOR_BAD_FILE,
+           grouped ? ""
+                   : ("directory: tensor " + std::to_string(i) +
+                      ": rotated inputs, which only types with a scale for each group have")
+                         .c_str());
+  }
   // A directory of 7 bytes; one of 8 has no tensor.
   for (const uint64_t bytes : {7u, 8u}) {
     WeightFile file(good);

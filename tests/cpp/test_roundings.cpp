@@ -1,6 +1,7 @@
 // Files of mixed types: an input that several matrices read is rounded to int8 exactly once for
-// each rounding that they want (rules 1.3, 1.18, 1.19), whatever their types. The functions that
-// round are replaced by ones that count; what they must come to is added up from the layers' types.
+// each rounding that they want (rules 1.3, 1.18, 1.19, 1.29), whatever their types. The functions
+// that round are replaced by ones that count; what they must come to is added up from the layers'
+// types.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,10 +16,11 @@ using phasor::Type;
 
 namespace {
 
-// Rows rounded: in groups, whole, and whole and rotated; then the same to 16 bits.
+// Rows rounded: in groups, whole, and whole and rotated; then the same to 16 bits; last rotated and
+// in groups.
 struct Roundings {
-  uint32_t of[6] = {};
-  bool operator==(const Roundings& o) const { return std::equal(of, of + 6, o.of); }
+  uint32_t of[7] = {};
+  bool operator==(const Roundings& o) const { return std::equal(of, of + 7, o.of); }
 };
 Roundings counted;
 
@@ -40,6 +42,12 @@ void count_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t
   phasor::kernels_scalar.quantize_whole16(q, scale, sum, x, cols, block);
 }
 
+void count_rotated(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                   size_t block) {
+  ++counted.of[6];
+  phasor::kernels_scalar.quantize_rotated(q, scale, sum, x, cols, block);
+}
+
 // What one call must come to, from the types of what reads each input.
 class Expected {
  public:
@@ -49,18 +57,20 @@ class Expected {
 
   // `rows` rows of one input, read by these matrices; one that the model has not is empty.
   void input(uint32_t rows, const std::vector<const phasor::Linear*>& readers) {
-    uint32_t readers_of[6] = {};
+    uint32_t readers_of[7] = {};
     for (const phasor::Linear* reader : readers) {
       if (!reader->weight) continue;
       const Type type = reader->weight.type;
       const uint32_t wide = reader->weight.inputs != 0 ? 3 : 0;
-      if (phasor::has_row_scale(type))
+      if (reader->weight.inputs == phasor::kInputsRotated)
+        ++readers_of[6];
+      else if (phasor::has_row_scale(type))
         ++readers_of[wide + (phasor::rotated_type(type) ? 2 : 1)];
       else if (type != Type::f32 && type != Type::f16 && type != Type::bf16)
         ++readers_of[wide];
     }
     uint32_t ways = 0;
-    for (uint32_t i = 0; i < 6; ++i) {
+    for (uint32_t i = 0; i < 7; ++i) {
       ways += readers_of[i] != 0;
       shared += readers_of[i] > 1;
       total.of[i] += readers_of[i] != 0 ? rows : 0;
@@ -99,8 +109,9 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
   kernels.quantize_whole = count_whole;
   kernels.quantize_row16 = count_row16;
   kernels.quantize_whole16 = count_whole16;
+  kernels.quantize_rotated = count_rotated;
   cli::Pool pool;
-  uint32_t mixed = 0, shared = 0;
+  uint32_t mixed = 0, shared = 0, rotated = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     INFO("model " << seed);
     const Bytes bytes = generate_model(seed);
@@ -138,6 +149,7 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     CHECK(counted == source.total);
     mixed += source.mixed;
     shared += source.shared;
+    rotated += source.total.of[6];
     if (!finite || targets == 0) continue;
     counted = {};
     Bits bits;
@@ -149,9 +161,11 @@ TEST_CASE("roundings: what several matrices of any types read is rounded once in
     CHECK(counted == target.total);
     mixed += target.mixed;
     shared += target.shared;
+    rotated += target.total.of[6];
   }
   MESSAGE(mixed << " inputs rounded in more than one way, " << shared
                 << " with one that is shared");
   CHECK(mixed > 30);
   CHECK(shared > 200);
+  CHECK(rotated > 100);
 }

@@ -791,6 +791,8 @@ INPUTS16 = {
     "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1, L.Q2R),
     "tiny-pre-learned": (L.Q8,),
 }
+# Rotated inputs: a parallel block, and a tied embedding whose rows are looked up.
+ROTATED = {"tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q4T), "tiny-rotary": (L.Q8, L.Q4K)}
 
 
 def types_of(name: str) -> tuple[int, ...]:
@@ -869,7 +871,7 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
 
 def with_minus_128(values: np.ndarray) -> Quantized:
     """The q8 form with −128 wherever the rule has −127."""
-    scales, q, _ = plain_q8(values)
+    scales, q = plain_q8(values)[:2]
     return Quantized(scales, np.where(q == -127, -128, q).astype(np.int8))
 
 
@@ -915,6 +917,11 @@ def write_described(
         values = random_weights(name, slot, width)
         if not slot.matrix or kind_ not in L.QUANTIZED:
             return values
+        turned = form == L.INPUTS_ROTATED and slot.layout == L.PANEL16
+        values = L.rotate_weights(values) if turned else values
+        return stored(values)._replace(rotated=turned)
+
+    def stored(values: np.ndarray) -> Quantized:
         return (
             given(values, kind_)
             if kind_ not in L.ROUNDED or kind_ in L.TABLES
@@ -929,11 +936,7 @@ def write_described(
 
     def exact(slot: R.Slot) -> np.ndarray:
         value = source(slot)
-        return (
-            L.dequantize(value.scales, value.values, slot.cols, value.type, np.float32)
-            if isinstance(value, Quantized)
-            else value
-        )
+        return value.widened(slot.cols, np.float32) if isinstance(value, Quantized) else value
 
     with replacing(path) as file:
         section = V.build(V.ExactWeights(as_stored(descriptor), exact), inputs)
@@ -961,11 +964,13 @@ def main() -> int:
             path = directory / f"{name}-{L.TYPES[kind_]}.phasor"
             write(path, name, kind_)
             print(f"{path.name}: {path.stat().st_size} bytes")
-    for name, kinds in INPUTS16.items():
-        for kind_ in kinds:
-            path = directory / f"{name}-inputs16-{L.TYPES[kind_]}.phasor"
-            write(path, name, kind_, L.INPUTS16)
-            print(f"{path.name}: {path.stat().st_size} bytes")
+    forms = (("inputs16", L.INPUTS16, INPUTS16), ("rotated", L.INPUTS_ROTATED, ROTATED))
+    for word, form, models in forms:
+        for name, kinds in models.items():
+            for kind_ in kinds:
+                path = directory / f"{name}-{word}-{L.TYPES[kind_]}.phasor"
+                write(path, name, kind_, form)
+                print(f"{path.name}: {path.stat().st_size} bytes")
     return 0
 
 

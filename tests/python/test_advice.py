@@ -327,6 +327,10 @@ CASES = {
         "no matrix is quantized; give", "model --inputs 16", directory(),
         again("model --inputs 16 --type q8"),
     ),
+    "rotated inputs of whole rows": Case(
+        "no matrix has a scale for each group; give", "model --inputs rotated --type q8r",
+        directory(), again("model --inputs rotated --type q4"),
+    ),
     "a program of TorchScript": Case(
         "a program, not weights); save its state_dict", "model", rewritten("constants.pkl"),
         saved_again,
@@ -566,6 +570,7 @@ ORIGINAL = "python/test_ctranslate2.py::test_the_tokenizer_of_the_original"
 # What is no refusal: a note of a conversion, or an error of a caller in Python, whose own tests
 # follow it; by the part of the source's text that is advice.
 ELSEWHERE = {
+    "not rounded again for rotated inputs": "python/test_rotated_inputs.py::test_what_is_refused",
     "reach: give a longer one": (
         "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"
     ),

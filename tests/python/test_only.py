@@ -159,6 +159,19 @@ def test_inputs_of_16_bits_that_are_left_out_are_named(program, golden_models, p
     )
 
 
+def test_rotated_inputs_that_are_left_out_are_named(program, golden_models):
+    out = subprocess.run(
+        [program, golden_models / "tiny-rotary-rotated-q8.phasor"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (out.returncode, out.stdout) == (
+        5,
+        "target set 0, embedding: rotated inputs are not in this build (PHASOR_ONLY)\n",
+    )
+
+
 def test_a_file_without_one_is_told_apart(program, golden_models):
     out = subprocess.run(
         [program, golden_models / "tiny-rotary-q8.phasor"],

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer, types_of
-from bench.models import CT2_TYPES, SHAPES, WIDE, beside, model
+from bench.models import CT2_TYPES, ROTATED, SHAPES, WIDE, beside, model
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
-INPUTS16 = f"{OURS}, inputs of 16 bits"
+INPUTS16, INPUTS_ROTATED = f"{OURS}, inputs of 16 bits", f"{OURS}, rotated inputs"
 TYPES_135M = ("f32", "f16", "q8", "q8r", "q4", "q4m")
 TYPES_INPUTS = ("q8", "q4", "q4m", "q4k", "q8r", "q8rh")
 PEERS = {LLAMA: ("llama", "gguf"), CT2: ("ct2-decoder", "ct2")}  # name in peers.py, kind of file
@@ -112,19 +112,23 @@ def row_decode(args: Any, results: Results) -> None:
 
 
 def row_inputs(args: Any, results: Results) -> None:
-    """Inputs of 16 bits beside those of 8, of every quantized type."""
+    """Inputs of 16 bits beside those of 8, of every quantized type; and rotated ones, of those in
+    groups."""
     work = {"decode": ("decode 16 48", 48), "prefill 512": ("prefill 512", 512)}
     for kind in types_of(args, TYPES_INPUTS):
         for threads in args.threads:
             where: dict[str, Any] = {"type": kind, "threads": threads}
             options = {"threads": threads, "context": 1024}
-            both = {OURS: kind, INPUTS16: kind + WIDE}
-            with Engines({e: ours(args, "135m", k, **options) for e, k in both.items()}) as workers:
+            forms = {OURS: kind, INPUTS16: kind + WIDE}
+            if not kind.startswith("q8r"):
+                forms[INPUTS_ROTATED] = kind + ROTATED
+            engines = {e: ours(args, "135m", k, **options) for e, k in forms.items()}
+            with Engines(engines) as workers:
                 for what, (request, tokens) in work.items():
                     answers = workers.take_turns(request, args.runs)
                     results.add_rates(what, answers, tokens, **where)
             for what in work:
-                narrow, wide = (results.median(what, e, **where) for e in both)
+                narrow, wide = (results.median(what, e, **where) for e in (OURS, INPUTS16))
                 claim = f"{what}, {kind}, inputs of 16 bits, {at_threads(threads)}"
                 least = 0.92 if what == "decode" else 0.5
                 results.aim(claim, "inputs of 8 bits", wide, narrow, least)

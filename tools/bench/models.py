@@ -170,11 +170,14 @@ def rounded(x: np.ndarray, kind: str) -> Weights:
     return Quantized(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
 
 
-WIDE = "-inputs16"  # behind a type: with inputs of 16 bits
+# Behind a type: with inputs of 16 bits; with rotated ones of 8.
+WIDE, ROTATED = "-inputs16", "-rotated"
+FORMS = {"inputs16": L.INPUTS16, "rotated": L.INPUTS_ROTATED}
 
 
 def write_phasor(path: Path, shape: Llama, kind: str) -> None:
-    kind, _, wide = kind.partition("-")
+    kind, _, word = kind.partition("-")
+    form = FORMS.get(word, 0)
 
     def values(slot: R.Slot) -> Weights:
         if slot.stack == R.KINDS:
@@ -189,13 +192,14 @@ def write_phasor(path: Path, shape: Llama, kind: str) -> None:
         if not slot.matrix:
             return np.concatenate(made)
         if kind != "q2r":
-            return rounded(np.concatenate(made), kind)
+            stored = rounded(np.concatenate(made), kind)
+            turned = form == L.INPUTS_ROTATED and slot.layout == L.PANEL16
+            return stored._replace(rotated=turned) if isinstance(stored, Quantized) else stored
         each = [rounded(part, kind) for part in made]  # parts have scales of their own
         return Quantized(*(np.concatenate(field) for field in list(zip(*each))[:2]), L.Q2R)
 
     with replacing(path) as file:
-        inputs = L.INPUTS16 if wide else 0
-        write_model(file, descriptor(shape), values, L.type_code(kind), inputs=inputs)
+        write_model(file, descriptor(shape), values, L.type_code(kind), inputs=form)
 
 
 def write_gguf(path: Path, shape: Llama, kind: str) -> None:

@@ -22,7 +22,9 @@ _TITLES = {
     "inputs": (
         "Inputs of 16 bits",
         "The 135M shape in every quantized type, with inputs of 16 bits "
-        "([rule 1.21](../reference/numerics.md#121-inputs-of-16-bits)) beside those of 8 bits.",
+        "([rule 1.21](../reference/numerics.md#121-inputs-of-16-bits)) beside those of 8 bits; of "
+        "types in groups also with rotated ones "
+        "([rule 1.29](../reference/numerics.md#129-rotated-groups)).",
     ),
     "15m": (
         "A 15M Llama",

@@ -109,10 +109,12 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
             (None, args.moments) if both else (None,),
             (None,) if kind in FLOATS else args.inputs.split(","),
         ):
+            if bits == "rotated" and kind.startswith("q8r"):  # types of whole rows
+                continue
             options = {"type": kind, "output_type": output, "moments": moments, "inputs": bits}
             call(args.phasor, "quantize", args.model, path, **options, **quiet)
             name = kind + (f", output {output}" if output else "")
-            name += ", inputs of 16 bits" if bits == "16" else ""
+            name += {"16": ", inputs of 16 bits", "rotated": ", rotated inputs"}.get(bits or "", "")
             yield name + (", moments" if moments else ""), path
     for file in args.files:
         yield file.name, file

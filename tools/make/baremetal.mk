@@ -28,10 +28,10 @@ BM_PART_3 := chat classes-q8 clipped d2l
 BM_PART_4 := neox olmo2 opt classes-f32
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh post-sin-q4
 BM_PART_6 := gptj-f32 relative lm
-BM_PART_7 := rotary t5 three-way-lm
+BM_PART_7 := rotary-f32 rotary-f16 rotary-bf16 rotary-q8 rotary-q4 rotary-q8rh rotary-q4k t5 three-way-lm
 BM_PART_8 := gptj-bf16 gptj-inputs16 post-sin-f32
 BM_PART_9 := disentangled modernbert pre-learned
-BM_PART_10 := lfm2 bitnet
+BM_PART_10 := lfm2 bitnet gptj-rotated rotary-rotated
 # tiny-gemma4's block has 11 KiB: it runs on the other boards.
 
 # The host's program, with all that it can do, counts and converts.

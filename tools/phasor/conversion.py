@@ -31,12 +31,13 @@ from phasor.smoothing import Smoothed
 from phasor.tokenizers.section import Exportable
 
 # --inputs: the bits of the inputs of quantized matrices; AUTO measures.
-AUTO_INPUTS = "auto"
-INPUTS = {"8": 0, "16": L.INPUTS16}
+AUTO_INPUTS, ROTATED = "auto", "rotated"
+INPUTS = {"8": 0, "16": L.INPUTS16, ROTATED: L.INPUTS_ROTATED}
 INPUTS_HELP = (
-    "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take longer. auto, of a "
-    "language model: 8 if the logits stay near enough to those of f32, else 16. Default: auto "
-    "without --type, else 8."
+    "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take longer. "
+    "rotated: 8, rotated before they are rounded, of matrices that become q8, q4, q4m, q4k or q4t. "
+    "auto, of a language model: 8 if the logits stay near enough to those of f32, else 16. "
+    "Default: auto without --type, else 8."
 )
 
 # Weights of a model by those of its source; padding and tables of a small one.
@@ -106,6 +107,8 @@ def convert(
     model.asked_types = None if types_of is None else types_in(types_of, model)
     if bits not in (None, "8") and not auto and not int8_inputs.quantized(model):
         raise PhasorError(f"--inputs {bits}: no matrix is quantized; give --type q8 or another")
+    if bits == ROTATED and not auto:
+        check_rotated(model)
     bits = bits or ("8" if auto or kind is not None else AUTO_INPUTS)
     smoothed = None
     if auto:
@@ -213,6 +216,21 @@ def types_in(path: Path, model: Model) -> dict[int, int]:
                 f"{slot.cols}). TRY: a file that phasor quantize made of this model"
             )
     return {key: entry.type for key, entry in entries.items()}
+
+
+def check_rotated(model: Model) -> None:
+    """PhasorError where no matrix can have rotated inputs, or one stays as its source has it."""
+    if not int8_inputs.quantized(model, L.IN_GROUPS):
+        raise PhasorError(
+            "--inputs rotated: no matrix has a scale for each group; give --type q8 or q4, or q8rh "
+            "without --inputs"
+        )
+    for slot in R.slots(model.descriptor):
+        if slot.layout == L.PANEL16 and model.type_of(slot) in L.IN_GROUPS and model.stays(slot):
+            raise PhasorError(
+                f"{model.checkpoint.path}: {slot.name} is {L.TYPES[model.type_of(slot)]} already, "
+                "and what was rounded is not rounded again for rotated inputs. TRY: --inputs 16"
+            )
 
 
 def check_growth(model: Model) -> None:

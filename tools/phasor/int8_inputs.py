@@ -45,10 +45,10 @@ def rounds(model: Model) -> bool:
     return quantized(model)
 
 
-def quantized(model: Model) -> bool:
-    """Whether some matrix is."""
+def quantized(model: Model, types: tuple[int, ...] = L.QUANTIZED) -> bool:
+    """Whether some matrix is, in one of these types."""
     slots = R.slots(model.descriptor)
-    return any(model.type_of(slot) in L.QUANTIZED for slot in slots if slot.matrix)
+    return any(model.type_of(slot) in types for slot in slots if slot.matrix)
 
 
 def choose(

@@ -15,7 +15,7 @@ from phasor.errors import PhasorError
 from phasor.format import descriptor as D
 from phasor.format.file import Narrow, PhasorFile, Quantized
 from phasor.format.file import Weights as Stored
-from phasor.format.layout import F32, PANEL16, QUANTIZED, dequantize, flush_subnormals, round_up
+from phasor.format.layout import F32, PANEL16, QUANTIZED, flush_subnormals, round_up
 from phasor.format.tensors import Slot, key_of, slots
 from phasor.reference.forward import Reference, Trace
 from phasor.runs import Input, Ran, Step, rows_of, run_all, steps_of
@@ -40,11 +40,7 @@ class _Entry(NamedTuple):
 
 def as_array(slot: Slot, given: Stored) -> np.ndarray:
     """The values of a slot whatever they are stored as."""
-    return (
-        dequantize(given.scales, given.values, slot.cols, given.type, np.float32)
-        if isinstance(given, Quantized)
-        else given
-    )
+    return given.widened(slot.cols, np.float32) if isinstance(given, Quantized) else given
 
 
 class ExactWeights:

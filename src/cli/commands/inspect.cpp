@@ -96,7 +96,9 @@ string tensor_rows(const Report& r) {
     const phasor_tensor t = tensor_at(r, i);
     // 0xFFFF: of the whole stack
     const string set = t.set == 0xFFFF ? "" : to_string(t.set),
-                 inputs = t.inputs == 0 ? "" : to_string(t.inputs),
+                 inputs = t.inputs == 0    ? ""
+                          : t.rotated != 0 ? "8 rot."
+                                           : to_string(t.inputs),
                  shape = format("%" PRIu64 " x %" PRIu64, t.rows, t.cols);
     out += format("  %-8s %-37s %5s %-5s %-6s %-8s %14s %18s\n", place_name(t.stack), t.name,
                   set.c_str(), t.type, inputs.c_str(), t.layout, shape.c_str(),
@@ -205,6 +207,7 @@ void print_json(const Report& r) {
     json.add("type", t.type).add("layout", t.layout).add("rows", t.rows).add("cols", t.cols);
     json.add("offset", t.offset).add("bytes", t.bytes);
     if (t.inputs != 0) json.add("inputs", t.inputs);
+    if (t.rotated != 0) json.add("rotated", true);
     json.close('}');
   }
   json.close(']')

@@ -18,9 +18,10 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
   Choice type{"--type " TYPE_CHOICES, "Type of the matrices."};
   Choice output_type{"--output-type " TYPE_CHOICES,
                      "Type of the embeddings and the output matrix. Default: as --type."};
-  Choice inputs{"--inputs 8|16",
+  Choice inputs{"--inputs 8|16|rotated",
                 "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
-                "longer. Default: as the file has them."};
+                "longer. rotated: 8, rotated before they are rounded, of types in groups: q8, q4, "
+                "q4m, q4k, q4t. Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
                     "q8, q4 and q4t: importance of each input, from tools/moments.py."};
   Number bytes{"--bytes SIZE",
@@ -37,6 +38,7 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
              "of each type is measured.",
              0, 1e9, true};
   InputFile text{"--text FILE", "Text to measure with. Default: the file's test vectors."};
+  bool rotated() const { return inputs.given && strcmp(inputs.word, "rotated") == 0; }
   const char* limited() const { return first_given(bytes, flash, ram, speed); }
   FlagGroups flags() {
     return {group("Types", type, output_type, inputs, moments),
@@ -214,7 +216,8 @@ int quantize(const QuantizeOptions& o) {
   const char* limited = o.limited();
   if (!o.type.given && limited == nullptr)
     return usage_error("quantize: expected --bytes or --type, one of " TYPE_CHOICES);
-  const char* other = first_given(o.type, o.output_type);
+  const char* typed = first_given(o.type, o.output_type);
+  const char* other = typed == nullptr && o.rotated() ? "--inputs rotated" : typed;
   if (limited != nullptr && other != nullptr)
     return usage_error("%s: does not go with %s", limited, other);
   if (o.text.given != nullptr && limited == nullptr)
@@ -236,6 +239,7 @@ int quantize(const QuantizeOptions& o) {
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
   options.moment_count = moments.size();
   if (o.inputs.given) options.inputs = strcmp(o.inputs.word, "16") == 0 ? 16 : 8;
+  options.rotated = o.rotated();
   const ReadFile& file = in.file;
   Choices choices;
   if (limited != nullptr) {

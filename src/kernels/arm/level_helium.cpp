@@ -220,6 +220,11 @@ struct Helium {
     kernels_scalar.quantize_whole16(q, scale, sum, x, cols, block);
   }
 
+  static void quantize_rotated(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                               size_t block) {
+    kernels_scalar.quantize_rotated(q, scale, sum, x, cols, block);
+  }
+
   // Four words, each of the same output in four steps of k: with a step's 16 outputs 64 bytes
   // apart, 16 values of one output. A sum over all lanes (VMLADAV) is then a dot product.
   template <int Offset>

@@ -260,6 +260,7 @@ class Writer {
     type_ = c->of(types_);
     raw_ = c->chance(25);
     wide_ = c->chance(30);
+    rotated_ = wide_ && c->chance(40);
   }
 
   void at(uint32_t stack, uint32_t set) { base_ = stack << 24 | set << 8; }
@@ -312,7 +313,7 @@ class Writer {
     Entry& entry = out_->back().entry;
     out.resize(size_as(type, entry));
     if (wide_ && panels != 0 && quantized_type(type) && (!mixed_ || rows % 2 != 0))
-      entry.inputs = kInputs16;
+      entry.inputs = rotated_ && grouped_type(type) ? kInputsRotated : kInputs16;
     if (c_->chance(2)) return;        // all weights zero
     constexpr uint64_t kMany = 4096;  // values that a quantizer takes long for
     if (given_type(type) || table_type(type) ||
@@ -339,7 +340,7 @@ class Writer {
     StoredError error;
     if (type == Type::f32)
       out = floats;
-    else if (!convert_matrix(out.data(), type, floats.data(), given, nullptr, &error))
+    else if (!convert_matrix(out.data(), type, entry.inputs, floats.data(), given, nullptr, &error))
       std::abort();
   }
 
@@ -359,7 +360,7 @@ class Writer {
   Weights weights_;
   std::vector<WrittenTensor>* out_;
   const std::vector<Type> types_ = built_types();
-  bool mixed_, raw_, wide_;
+  bool mixed_, raw_, wide_, rotated_;
   Type type_;
   uint32_t base_ = 0;
 };

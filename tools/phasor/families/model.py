@@ -177,6 +177,11 @@ class Model:
         """Whether the source has matrices that are rounded already."""
         return any(any(self._kept(slot)) for slot in R.slots(self.descriptor) if slot.matrix)
 
+    def stays(self, slot: R.Slot) -> bool:
+        """Whether its type has the values of the source, rounded there, exactly."""
+        to, grids = self.type_of(slot), {t and t.keeps for t in self._kept(slot)}
+        return bool(grids) and grids <= ({to, L.Q4} if to == L.Q8 else {to})
+
     def _as_kept(self, slot: R.Slot) -> Quantized | None:
         """The slot as its parts have it, where its type holds their values."""
         to, tensors = self.type_of(slot) if slot.matrix else L.F32, self._kept(slot)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from typing import Callable, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
 import numpy as np
 
@@ -47,6 +47,14 @@ class Quantized(NamedTuple):
     scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
     type: int = L.Q8  # values of q8, q4t, q4, q2, q1 as they are; of q4m and q4k: 0 … 15
+    rotated: bool = False  # the rotated matrix's, for rotated inputs (L.INPUTS_ROTATED)
+
+    def widened(self, cols: int, dtype: Any = np.float64) -> np.ndarray:
+        """The values that they stand for (N, cols), rotated back."""
+        if not self.rotated:
+            return L.dequantize(self.scales, self.values, cols, self.type, dtype)
+        stored = L.dequantize(self.scales, self.values, cols, self.type)
+        return L.rotate_inputs(stored).astype(dtype)
 
 
 class Narrow(NamedTuple):
@@ -78,7 +86,7 @@ class Entry(NamedTuple):
     cols: int
     panels: int
     crc: int
-    inputs: int = 0  # INPUTS16, or 0: the type's own form
+    inputs: int = 0  # INPUTS16, INPUTS_ROTATED, or 0: the type's own form
 
 
 class PhasorFile:
@@ -192,10 +200,11 @@ class PhasorFile:
                 struct.unpack_from(ENTRY_FORMAT, data, 8 + ENTRY_BYTES * i)
             )
             name = tensor_name(key)
-            wide = inputs == L.INPUTS16 and type_ in L.QUANTIZED and layout == L.PANEL16
-            if inputs and not wide:
+            own = {L.INPUTS16: L.QUANTIZED, L.INPUTS_ROTATED: L.IN_GROUPS}.get(inputs, ())
+            if inputs and not (type_ in own and layout == L.PANEL16):
                 raise PhasorError(
-                    f"{name}: inputs {inputs}, only panels of a quantized type have {L.INPUTS16}"
+                    f"{name}: inputs {inputs}, only panels of a quantized type have {L.INPUTS16}, "
+                    f"and {L.INPUTS_ROTATED} of a type in groups"
                 )
             if key <= last or reserved:
                 raise PhasorError(
@@ -265,7 +274,8 @@ class PhasorFile:
         if e.layout == L.ROWS:
             return Quantized(*L.unpack_rows(data, e.rows, e.cols, e.type), e.type)
         scales, values = L.unpack_panels(data, e.cols, e.type)
-        return Quantized(self._true_rows(key, scales), self._true_rows(key, values), e.type)
+        parts = self._true_rows(key, scales), self._true_rows(key, values)
+        return Quantized(*parts, e.type, e.inputs == L.INPUTS_ROTATED)
 
     def _true_rows(self, key: int, padded: np.ndarray) -> np.ndarray:
         """Without the rows that pad the parts of a matrix, or of the bias of a fused layer."""
@@ -283,8 +293,8 @@ class PhasorFile:
             q = self.quantized(key)
             if e.type in L.WHOLE and e.type not in L.ROTATED:
                 return Narrow(q.values[:, : e.cols], q.scales)
-            exact = np.float32 if e.type in L.GROUPED else np.float64
-            return Narrow(L.dequantize(q.scales, q.values, e.cols, e.type, exact))
+            exact = e.type in L.GROUPED and not q.rotated
+            return Narrow(q.widened(e.cols, np.float32 if exact else np.float64))
         if e.type == L.F64:
             return Narrow(data.view("<f8"))
         if e.layout == L.PANEL16:

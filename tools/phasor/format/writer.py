@@ -85,11 +85,30 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
     return out.tobytes()
 
 
+def _rotated_moments(moments: np.ndarray | None) -> np.ndarray | None:
+    """The moments (K) of rotated inputs, the mean of each block's, the parts of it summed in f32 in
+    their order; of (K, K) R·H·Rᵀ."""
+    if moments is None:
+        return None
+    if moments.ndim == 2:
+        return L.rotate_inputs(L.rotate_inputs(moments).T)
+    block = L.rotation_block(len(moments))
+    parts = moments.astype(np.float32).reshape(-1, block) * np.float32(1 / block)
+    return np.cumsum(parts, axis=1, dtype=np.float32)[:, -1].repeat(block)
+
+
+def _form_of(slot: Slot, kind: int, inputs: int) -> int:
+    """The form of the inputs of a matrix of a type, where that form is wanted."""
+    own = L.IN_GROUPS if inputs == L.INPUTS_ROTATED else L.QUANTIZED
+    return inputs if kind in own and slot.layout == L.PANEL16 else 0
+
+
 def _quantized(
-    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None
+    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None, inputs: int
 ) -> tuple[Quantized, float]:
-    """The quantized form and its largest error (0 where it was that already; of q8rh beside the
-    rotated weights)."""
+    """The quantized form and its largest error (0 where it was that already; of rotated weights
+    beside those)."""
+    turned = _form_of(slot, kind, inputs) == L.INPUTS_ROTATED
     if isinstance(given, Quantized):
         rows = sum(slot.parts)
         shapes = [(rows, count) for count in L.counts_of(slot.cols, given.type)]
@@ -98,9 +117,15 @@ def _quantized(
                 f"{slot.name}: the {L.TYPES[given.type]} values have another shape than "
                 f"{sum(slot.parts)} x {slot.cols}"
             )
-        if given.type == kind:
+        if (given.type, given.rotated) == (kind, turned):
             return given, 0.0
-        given = L.dequantize(given.scales, given.values, slot.cols, given.type)
+        if turned:
+            raise PhasorError(
+                f"{slot.name}: its values are {L.TYPES[given.type]} already, and not those of the "
+                "rotated matrix"
+            )
+        given = given.widened(slot.cols)
+    moments = _rotated_moments(moments) if turned else moments
     values, hessian, quantize = _exact(slot, given), None, L.quantize
     if moments is not None and moments.ndim == 2:
         hessian, moments = moments, np.ascontiguousarray(np.diagonal(moments))
@@ -111,6 +136,7 @@ def _quantized(
         quantize, step = rounder.quantize, rounder.rows
     for first in range(0, len(values), step):
         part = values[first : first + step]
+        part = L.rotate_weights(part) if turned else part
         try:
             scales, q = quantize(part, kind, moments)
         except PhasorError as error:
@@ -124,16 +150,16 @@ def _quantized(
 
 
 def _encode(
-    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None = None
+    slot: Slot, kind: int, given: Weights, moments: np.ndarray | None = None, inputs: int = 0
 ) -> Iterator[tuple[bytes, float]]:
     """The tensor's bytes in pieces, each with the largest error in it."""
     if slot.layout == L.VECTOR:
         yield _encode_vector(slot, _exact(slot, given)), 0.0
     elif kind in L.QUANTIZED:
-        yield from _encode_quantized(slot, *_quantized(slot, kind, given, moments))
+        yield from _encode_quantized(slot, *_quantized(slot, kind, given, moments, inputs))
     else:
         if isinstance(given, Quantized):
-            given = L.dequantize(given.scales, given.values, slot.cols, given.type)
+            given = given.widened(slot.cols)
         yield from _encode_numbers(slot, kind, _exact(slot, given))
 
 
@@ -200,7 +226,7 @@ def _plan(
                 cols=slot.cols,
                 panels=slot.panels,
                 crc=0,
-                inputs=inputs if kind in L.QUANTIZED and slot.layout == L.PANEL16 else 0,
+                inputs=_form_of(slot, kind, inputs),
             )
         )
         end = at + size
@@ -285,7 +311,8 @@ def write_model(
     source gives the weights of each slot, in the file's order; kind is the type of the matrices,
     one for all or a function of the slot; extra are the sections after the head; moments (K) of a
     matrix's inputs say how much each counts in q8, q4, q4t; with all of them (K, K) it is rounded
-    as second_order does; inputs: L.INPUTS16, of the quantized matrices, or 0. Returns the rounding
+    as second_order does; inputs: L.INPUTS16 of the quantized matrices, L.INPUTS_ROTATED of those of
+    types in groups, or 0. Returns the rounding
     of each type. PhasorError when a weight does not fit the descriptor.
     """
     meta, extra = encode_meta(descriptor), extra or {}
@@ -310,7 +337,7 @@ def write_model(
         given, crc = source(slot), 0
         largest, error = _largest(given), 0.0
         for piece, piece_error in _encode(
-            slot, type_, given, moments(slot) if moments and slot.matrix else None
+            slot, type_, given, moments(slot) if moments and slot.matrix else None, inputs
         ):
             file.write(piece)
             crc, error = crc32c(piece, crc), max(error, piece_error)

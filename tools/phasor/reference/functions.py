@@ -26,7 +26,9 @@ _FORMS = {0: (127, 2.0**-80), L.INPUTS16: (32512, 2.0**-72)}
 def round_activations(x: Array, kind: int = L.Q8, inputs: int = 0) -> Array:
     """x (T, K) as the products of a type see it: groups of 32 along K, or of q8r whole rows, q·s
     with s = amax/127 and q rounded half to even, of inputs of 16 bits amax/32512. Of q8rh the
-    rotated rows are rounded, and rotated back here."""
+    rotated rows are rounded, and rotated back here; so are rotated inputs of types in groups."""
+    if inputs == L.INPUTS_ROTATED:
+        return L.rotate_weights(round_activations(L.rotate_inputs(x), kind))
     if kind in L.ROTATED:
         return L.rotate_weights(round_activations(L.rotate_inputs(x), L.Q8R, inputs))
     most, smallest = _FORMS[inputs]

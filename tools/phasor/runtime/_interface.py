@@ -275,6 +275,7 @@ class QuantizeOptions(Structure):
         ("inputs", c_uint32),
         ("types", POINTER(c_void_p)),
         ("type_count", c_uint32),
+        ("rotated", c_uint64),
     ]
 
 
@@ -347,6 +348,7 @@ class Tensor(Structure):
         ("offset", c_uint64),
         ("bytes", c_uint64),
         ("inputs", c_uint32),
+        ("rotated", c_uint64),
     ]
 
 

@@ -408,13 +408,16 @@ class GGUFModel(Model):
         names = (part.name for part in self.parts.get(slot.key, ()))
         return {name: self.checkpoint.tensors[name] for name in names if name is not None}
 
+    def stays(self, slot: R.Slot) -> bool:
+        to = self.type_of(slot)
+        return to in L.QUANTIZED and all(_exact(t.type, to) for t in self._tensors(slot).values())
+
     def weights(self, slot: R.Slot) -> Weights:
         stored = self._tensors(slot)
         for name, tensor in stored.items():
             if not tensor.is_finite():
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
-        tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
-        if to in L.QUANTIZED and all(_exact(tensor.type, to) for tensor in tensors):
+        if slot.matrix and self.stays(slot):
             parts = []
             rows = [part.rows for part in self.parts[slot.key] if part.name is not None]
             for (name, tensor), which in zip(stored.items(), rows):
@@ -423,7 +426,7 @@ class GGUFModel(Model):
                 except PhasorError as error:
                     raise named(f"{self.checkpoint.path}: {name}", error) from error
             scales, values = zip(*parts)
-            return Quantized(np.concatenate(scales), np.concatenate(values), to)
+            return Quantized(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
         return super().weights(slot)
 
     def note_types(self) -> None:
