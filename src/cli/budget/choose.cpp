@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "../engine/exponential.h"
 #include "../engine/pass.h"
 #include "../engine/wording.h"
 #include "ways.h"
@@ -12,8 +11,8 @@ namespace {
 
 // Types whose inputs are rounded in groups, so that a matrix's own rounding says what it costs.
 // Types with a scale for each row are for speed, not for size. With room for all matrices in q8
-// no smaller type is wanted but one that keeps as much, as where the source has its values; without
-// that room no larger one.
+// no smaller type is wanted but for matrices that have its values, as those of a file that was
+// quantized before; without that room no larger one.
 constexpr const char *kMiddle = "q8", *kAbove = "f16";
 constexpr const char* kBelow[] = {"q4", "q4k", "q4m", "q4t"};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
@@ -197,12 +196,8 @@ class Search {
     bool middle = false, above = false;
     if (!fits(kMiddle, &middle) || !fits(kAbove, &above)) return false;
     out->push_back(kMiddle);
-    double most = 0, loss = 0;
-    if (middle && !measure_type(kMiddle, &most)) return false;
-    for (const char* type : kBelow) {
-      if (middle && !measure_type(type, &loss)) return false;
-      if (!middle || loss <= most) out->push_back(type);
-    }
+    exact_below_ = middle;
+    out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
     if (middle || above) out->push_back(kAbove);
     return true;
   }
@@ -225,10 +220,12 @@ class Search {
           !time(made, &seconds))
         return false;
       if (matrices_.empty()) list_matrices(sizes);
-      uniform_.push_back({type, made.bytes, seconds});
+      const bool all_have_it = !exact_below_ || strcmp(type, kMiddle) == 0 || floats(type);
+      if (all_have_it) uniform_.push_back({type, made.bytes, seconds});
       const size_t all = matrices_.size() * candidates.size();
       for (size_t first = 0; first < matrices_.size();)
-        if (!measure_some(type, made, sizes, seconds, all, &first, &done)) return false;
+        if (!measure_some(type, made, sizes, seconds, all_have_it, all, &first, &done))
+          return false;
     }
     double seconds = 0;
     if (!time(work_, &seconds)) return false;
@@ -236,9 +233,10 @@ class Search {
     return true;
   }
 
-  // Some matrices from *first on: no more than kAtOnce bytes have their values in f32.
+  // Some matrices from *first on: no more than kAtOnce bytes have their values in f32. `every`: not
+  // only those whose values the type keeps, which need no measurement.
   bool measure_some(const char* type, const File& made, const Engine& sizes, double seconds,
-                    size_t all, size_t* first, size_t* done) {
+                    bool every, size_t all, size_t* first, size_t* done) {
     unsigned char* const weights = static_cast<unsigned char*>(work_.block.data());
     phasor_quantize_options back = options(type);
     vector<const char*> types = types_;
@@ -262,12 +260,16 @@ class Search {
       Matrix& m = matrices_[*first];
       if (!w_.quiet) progress(format("measuring matrix %zu of %zu", ++*done, all), true);
       unsigned char* const at = weights + m.offset;
-      kept.assign(at, at + m.bytes);
-      memcpy(at, from + tensor_at(values, m.tensor).offset, kept.size());
+      const unsigned char* const now = from + tensor_at(values, m.tensor).offset;
       double harm = 0;
-      const bool measured = probe_.measure(&exact_, &harm);
-      memcpy(at, kept.data(), kept.size());
-      if (!measured) return false;
+      if (memcmp(at, now, size_t(m.bytes)) != 0) {
+        if (!every) continue;
+        kept.assign(at, at + m.bytes);
+        memcpy(at, now, kept.size());
+        const bool measured = probe_.measure(&exact_, &harm);
+        memcpy(at, kept.data(), kept.size());
+        if (!measured) return false;
+      }
       m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm, m.share * seconds});
     }
     return true;
@@ -395,16 +397,6 @@ class Search {
     return true;
   }
 
-  // What all matrices lose in a type, nearly without the rounding of inputs.
-  bool measure_type(const char* type, double* loss) {
-    Measured is;
-    File made;
-    bool refused = false;
-    *loss = exponential(710);
-    if (!convert(options(type), file_, bytes_, &made, &refused)) return refused;
-    return measure_file(nullptr, type, 16, &made, &is) && (*loss = is.divergence, true);
-  }
-
   // With the inputs that are asked for, or those of 8 bits unless 16 are better by what counts and
   // meet what is wanted too.
   bool measure_inputs(const vector<const char*>* types, const char* type, bool quantized,
@@ -488,6 +480,7 @@ class Search {
   phasor_limits limits_{};  // of the session that RAM is for
   uint64_t room_ = 0;       // bytes that the file may have
   double seconds_ = 0;      // that a token may take; 0: any
+  bool exact_below_ = false;  // smaller types than q8 only for matrices that have their values
   uint64_t least_bytes_ = UINT64_MAX;
   double least_seconds_ = 1e300;
 };
