@@ -1,6 +1,8 @@
 """tools/moments.py: the mean squares of what each matrix reads; and the array that it writes is
 taken."""
 
+import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from phasor.format.file import PhasorFile
 from phasor.moments import Moments
 from phasor.reference.forward import Reference
 from phasor.reference.functions import layer_norm, rms_norm
+from phasor.runs import Input
 from places import told
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
@@ -64,6 +67,58 @@ def test_what_a_decoder_reads(name):
             and (values >= 0).all()
             and values.mean() == pytest.approx(1, rel=1e-5)
         )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_it_is(phasor, tmp_path, monkeypatch):
+    model, text = GOLDEN / "tiny-chat-f32.phasor", tmp_path / "text"
+    text.write_text("hello world, a text\n" * 20)
+    words = [str(model), str(text), "-o", str(tmp_path / "m.npy"), "--phasor", str(phasor)]
+    for screen in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", screen)
+        monkeypatch.setattr(moments, "_BATCH", 25)
+        assert moments.main([*words, "--tokens", "60", "--window", "25"]) == 0
+        steps = ["moments: 25 of 60 tokens", "moments: 50 of 60 tokens"]
+        shown = "".join(f"\r{step}\033[K" for step in [*steps, "", ""])
+        assert screen.getvalue() == (shown if screen.isatty() else "")
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("name", ["tiny-bert", "tiny-merged", "tiny-t5", "tiny-lfm2"])
+def test_inputs_that_are_read_together(name, full, monkeypatch):
+    """Many short texts in few runs of the model give what each gives alone."""
+    file, rng = PhasorFile(GOLDEN / f"{name}-f32.phasor"), np.random.default_rng(5)
+    sides = [side in file.descriptor for side in ("encoder", "decoder")]
+    given = [
+        Input(*(tuple(rng.integers(1, 30, n).tolist()) if n else () for n in sizes))
+        for sizes in zip(*(rng.integers(2, 9, 40) * has for has in sides))
+    ]
+    monkeypatch.setattr(moments, "inputs", lambda *_: iter(given))
+    monkeypatch.setattr(moments, "_BATCH", 60)
+    together = list(moments.batches(given))
+    assert sum(together, []) == given and 1 < len(together) < len(given) / 4
+    assert all(sum(map(moments.size_of, batch)) <= 60 for batch in together)
+    count = max(part.stop for part in moments.places_of(file.descriptor, full).values())
+    sums = np.zeros((2, count), np.float32)
+    alone = moments.Observer(file, sums[0] if full else None)
+    for source, target in given:
+        memory = alone.encode(source) if source else None
+        if target:
+            alone.decode(target, memory.output if memory else None)
+        elif memory is not None:
+            alone.output(memory)
+    found = moments.measure(file, Path("none"), "", out=sums[1] if full else None)
+    if full:
+        alone.finish()
+        found.finish()
+    else:
+        sums = np.array([alone.moments(), found.moments()])
+    assert np.allclose(sums[0], sums[1], rtol=1e-4, atol=1e-5)
+    assert not np.allclose(sums[0], sums[0].mean())
 
 
 @pytest.mark.parametrize(

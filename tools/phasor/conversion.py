@@ -4,7 +4,6 @@ prove it, and the bytes."""
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Sequence
 
@@ -14,6 +13,7 @@ from phasor import expect as expected_outputs
 from phasor import int8_inputs
 from phasor import vectors as V
 from phasor.auto_type import pick
+from phasor.entry import count
 from phasor.errors import PhasorError, Problems, named
 from phasor.families.model import Model
 from phasor.files import replacing
@@ -45,20 +45,13 @@ _MOST_COPIES, _SMALL = 4, 1 << 20
 
 
 def progress(quiet: bool) -> Counting:
-    """Counts on a terminal's standard error: "convert: 3 of 30 layers …", one line for all that is
-    counted, empty again at the end of each."""
-    if quiet or not sys.stderr.isatty():
-        return lambda what, count: lambda: None
+    """entry.count for what a conversion does."""
+    if quiet:
+        return lambda what, of: lambda: None
 
-    def counting(what: str, count: int) -> Step:
-        done = iter(range(1, count + 1))
-
-        def step() -> None:
-            at = next(done, count)
-            line = f"convert: {at} of {count} {what}" if at < count else ""
-            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
-
-        return step
+    def counting(what: str, of: int) -> Step:
+        done = iter(range(1, of + 1))
+        return lambda: count("convert", next(done, of), of, what)
 
     return counting
 

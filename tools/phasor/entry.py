@@ -58,6 +58,14 @@ def say(name: str, text: str) -> None:
         _empty(sys.stderr)
 
 
+def count(name: str, done: int, of: int, what: str) -> None:
+    """On a terminal's standard error "convert: 3 of 30 layers …": one line for all that is counted,
+    empty again at its end."""
+    if sys.stderr.isatty():
+        line = f"{name}: {done} of {of} {what}" if done < of else ""
+        print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
+
+
 def keep_descriptors() -> None:
     """Where a standard stream was closed before the start, its descriptor is taken: the next file
     to be opened would get it, and every line meant for a person would go into that file. What is

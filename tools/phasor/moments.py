@@ -19,13 +19,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from phasor import vectors as V
 from phasor.arguments import Parser
-from phasor.entry import front_door
+from phasor.entry import count, front_door
 from phasor.errors import PhasorError
 from phasor.files import check_output, map_bytes, read_text, replacing
 from phasor.format import descriptor as D
@@ -33,8 +33,11 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
+from phasor.runs import Input, passes
 
 _LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
+_LINES = 64  # that the program reads at once
+_BATCH = 512  # tokens that go through the reference together
 
 
 class Observer(Reference):
@@ -116,9 +119,8 @@ def ids_of(program: Path, command: str, *arguments: object, text: str = "") -> l
 
 def inputs(
     file: PhasorFile, program: Path, text: str, tokens: int, window: int
-) -> Iterator[tuple[list[int], list[int]]]:
-    """(source ids, target ids) of about so many tokens, either of them empty where the model has no
-    such side."""
+) -> Iterator[Input]:
+    """About so many tokens, one side empty where the model has no such side."""
     d, lines = file.descriptor, [line for line in text.split("\n") if line.strip()]
     side = d["source" if "encoder" in d else "target"]
     if not side["tokenizer"]:
@@ -132,20 +134,44 @@ def inputs(
             some = ids[first : min(first + window, tokens)]
             if ids[0] == side["start"]:  # what every text begins with
                 some[0] = ids[0]
-            yield [], some
+            yield Input((), tuple(some))
         return
     start = V.first_id(d["target"]) if "decoder" in d else None
     most = min(_LONGEST_LINE, D.longest(d, "encoder") or _LONGEST_LINE)
-    for line in lines:
-        source = ids_of(program, "tokenize", file.path, text=line)[0][:most]
-        target = []
+    for first in range(0, len(lines), _LINES):
+        some_lines = "\n".join(lines[first : first + _LINES])
+        found = ids_of(program, "tokenize", file.path, text=some_lines)
+        sources = [ids[:most] for ids in found if ids]
+        targets: list[list[int]] = [[]] * len(sources)
         if start is not None:
-            arguments = ("--ids", ids_text(source), "-n", _LONGEST_LINE, "--quiet")
-            target = [start, *ids_of(program, "run", file.path, *arguments)[0][:-1]]
-        yield source, target
-        done += len(source) + len(target)
-        if done >= tokens:
-            return
+            arguments = ("--ids", "-", "-n", _LONGEST_LINE, "--quiet")
+            asked = "\n".join(map(ids_text, sources))
+            made = ids_of(program, "run", file.path, *arguments, text=asked + "\n")
+            targets = [[start, *ids[:-1]] for ids in made[: len(sources)]]
+            if len(targets) < len(sources):
+                raise PhasorError(f"{program}: {len(targets)} outputs for {len(sources)} lines")
+        for source, target in zip(sources, targets):
+            yield Input(tuple(source), tuple(target))
+            done += len(source) + len(target)
+            if done >= tokens:
+                return
+
+
+def batches(given: Iterable[Input]) -> Iterator[list[Input]]:
+    """Inputs that go through the model together: of no more than _BATCH tokens, or one."""
+    batch: list[Input] = []
+    for one in given:
+        if batch and sum(map(size_of, [*batch, one])) > _BATCH:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def size_of(given: Input) -> int:
+    """Its tokens."""
+    return len(given.source) + len(given.target)
 
 
 def measure(
@@ -158,13 +184,12 @@ def measure(
 ) -> Observer:
     """A model that has read a text. out: as Observer takes it."""
     model, seen = Observer(file, out), 0
-    for source, target in inputs(file, program, text, tokens, window):
-        memory = model.encode(source) if source else None
-        if target:
-            model.decode(target, memory.output if memory else None)
-        elif memory and file.descriptor["output"]["output"] in (D.LOGITS, D.CLASSES):
-            model.output(memory)
-        seen += len(source) + len(target)
+    for batch in batches(inputs(file, program, text, tokens, window)):
+        for _ in passes(model, batch):
+            pass
+        seen += sum(map(size_of, batch))
+        count("moments", min(seen, tokens), tokens, "tokens")
+    count("moments", tokens, tokens, "tokens")
     if not seen:
         raise PhasorError("the text has no tokens")
     return model
@@ -276,12 +301,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.full:
             np.save(out, measure(file, *given).moments())
             return 0
-        count = max(part.stop for part in places_of(file.descriptor, full=True).values())
-        head = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
+        values = max(part.stop for part in places_of(file.descriptor, full=True).values())
+        head = {"descr": "<f4", "fortran_order": False, "shape": (values,)}
         np.lib.format.write_array_header_1_0(out, head)
         begin = out.tell()
-        out.truncate(begin + 4 * count)
-        sums = np.memmap(out.name, "<f4", "r+", begin, (count,))
+        out.truncate(begin + 4 * values)
+        sums = np.memmap(out.name, "<f4", "r+", begin, (values,))
         measure(file, *given, sums).finish()
         sums.flush()
     return 0

@@ -58,7 +58,7 @@ class _Once:
         self._read.clear()
 
 
-def _passes(model: Reference, inputs: Sequence[Input]) -> Generator[None, None, list[Ran]]:
+def passes(model: Reference, inputs: Sequence[Input]) -> Generator[None, None, list[Ran]]:
     """All inputs in one run: each product has the rows of all of them."""
     (sources, source_spans), (targets, target_spans) = (
         _joined([given[side] for given in inputs]) for side in (0, 1)
@@ -111,7 +111,7 @@ def run_all(
     once = _Once(file)
     kinds: list[Any] = [*[Reference] * (len(dtypes) - 1), kind]
     models = [made(once, dtype=dtype, shared=True) for made, dtype in zip(kinds, dtypes)]
-    runs = [_passes(model, inputs) for model in models]
+    runs = [passes(model, inputs) for model in models]
     done: dict[int, list[Ran]] = {}
     while len(done) < len(runs):
         for at, run in enumerate(runs):
