@@ -26,11 +26,15 @@ struct IntRows {
     return {q + r * Planes * groups * kGroup, scale + r * scales, sum + r * Planes * scales, groups,
             scales};
   }
+  // The same from group g on.
+  PHASOR_INLINE IntRows group(size_t g) const {
+    return {q + g * kGroup, scale + g, sum + g, groups, scales};
+  }
   PHASOR_INLINE const int8_t* plane(size_t i) const { return q + i * groups * kGroup; }
   PHASOR_INLINE int32_t sum_at(size_t i, size_t g) const { return sum[i * scales + g]; }
-  // Σx of a group, of the whole numbers.
-  PHASOR_INLINE float total(size_t g) const {
-    return static_cast<float>(Planes == 1 ? sum[g] : 255 * sum[g] + sum[scales + g]);
+  // Σx of a group times its scale.
+  PHASOR_INLINE float scaled_total(size_t g) const {
+    return scale[g] * static_cast<float>(Planes == 1 ? sum[g] : 255 * sum[g] + sum[scales + g]);
   }
 };
 using Int8Rows = IntRows<1>;
@@ -210,18 +214,39 @@ struct Quantized {
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8, Scales<Type::q8> {
     using Int8 = typename L::Int8;
-    static constexpr size_t kGroupBytes = kLanes * kGroup;
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += Int8::kSteps * 4) {
+    static constexpr size_t kGroupBytes = kLanes * kGroup, kStep = Int8::kSteps * 4;
+    // weights(p, k): of panel p, from value k of the group on.
+    template <size_t R, size_t P, class Weights>
+    static PHASOR_INLINE void steps(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                    Weights weights) {
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep) {
         typename Int8::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int8::weights(w[p] + k * kLanes);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = weights(p, k);
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
           const typename Int8::Values xk = Int8::values(x[r] + k);
           PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int8::dot(sum[r][p], wk[p], xk);
         }
       }
+    }
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      steps(sum, x, [&](size_t p, size_t k) PHASOR_LAMBDA {
+        return Int8::weights(w[p] + k * kLanes);
+      });
+    }
+    // A group as `dot` takes it.
+    struct Unpacked {
+      typename Int8::Weights of[kGroup / kStep];
+    };
+    static PHASOR_INLINE void unpack(Unpacked& to, const unsigned char* w, const unsigned char*) {
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep)
+        to.of[k / kStep] = Int8::weights(w + k * kLanes);
+    }
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const Unpacked* const (&w)[P]) {
+      steps(sum, x, [&](size_t p, size_t k) PHASOR_LAMBDA { return w[p]->of[k / kStep]; });
     }
   };
   // The same values with one scale a row: C sums of each output, joined at the end, where one alone
@@ -257,32 +282,60 @@ struct Quantized {
     static PHASOR_INLINE typename Int4::Sum start(int32_t sum) {
       return Int4::start(-static_cast<int32_t>(code_less(T)) * sum);
     }
-    // at(i, r, p): the sum that step i of the group is added to.
-    template <size_t R, size_t P, class At>
-    static PHASOR_INLINE void steps(const int8_t* const (&x)[R], const unsigned char* const (&w)[P],
-                                    At at) {
+    static constexpr size_t kPairs = 4 / kBits, kSteps = kApart / 4 * kPairs;
+    // The fields 2·I and 2·I + 1 of the bytes from k on.
+    template <size_t I>
+    static PHASOR_INLINE typename Int4::Nibbles fields(const unsigned char* w, size_t k) {
+      constexpr int kFirst = static_cast<int>(2 * I * kBits) - kMore,
+                    kSecond = kFirst + static_cast<int>(kBits);
+      return Int4::template nibbles<kFirst, kSecond, kMask>(w + k * kLanes);
+    }
+    // at(step, r, p): the sum that a step of the group is added to. weights(p, k, i): `fields`.
+    template <size_t R, size_t P, class Weights, class At>
+    static PHASOR_INLINE void steps(const int8_t* const (&x)[R], Weights weights, At at) {
       constexpr size_t kHeld = kHeldOf<V, R, P>;
       PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
         PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld)
-          each<4 / kBits>([&](auto i) PHASOR_LAMBDA {
-            constexpr int kFirst = static_cast<int>(2 * i * kBits) - kMore,
-                          kSecond = kFirst + static_cast<int>(kBits);
+          each<kPairs>([&](auto i) PHASOR_LAMBDA {
             typename Int4::Nibbles wk[kHeld];
-            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
-              wk[p] = Int4::template nibbles<kFirst, kSecond, kMask>(w[b + p] + k * kLanes);
+            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) wk[p] = weights(b + p, k, i);
             PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
               const typename Int4::Both xk = Int4::both(x[r] + k + 2 * i * kApart, kApart);
               PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
-                Int4::dot(at(k / 4 * (4 / kBits) + i, r, b + p), wk[p], xk);
+                Int4::dot(at(k / 4 * kPairs + i, r, b + p), wk[p], xk);
             }
           });
+    }
+    template <size_t R, size_t P, class At>
+    static PHASOR_INLINE void packed_steps(const int8_t* const (&x)[R],
+                                           const unsigned char* const (&w)[P], At at) {
+      steps<R, P>(x, [&](size_t p, size_t k, auto i) PHASOR_LAMBDA { return fields<i>(w[p], k); },
+                  at);
     }
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
-      steps(x, w, [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
+      packed_steps(x, w, [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
         return sum[r][p];
       });
+    }
+    // A group as `dot` takes it.
+    struct Unpacked {
+      typename Int4::Nibbles of[kSteps];
+    };
+    static PHASOR_INLINE void unpack(Unpacked& to, const unsigned char* w, const unsigned char*) {
+      PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
+        each<kPairs>([&](auto i) PHASOR_LAMBDA { to.of[k / 4 * kPairs + i] = fields<i>(w, k); });
+    }
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const Unpacked* const (&w)[P]) {
+      steps<R, P>(
+          x,
+          [&](size_t p, size_t k, size_t i) PHASOR_LAMBDA { return w[p]->of[k / 4 * kPairs + i]; },
+          [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
+            return sum[r][p];
+          });
     }
   };
   struct Q4 : Codes<Type::q4, typename L::Int4> {};
@@ -312,9 +365,10 @@ struct Quantized {
                                        const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
       if constexpr (std::is_same<Int4, typename L::Int4m>::value) {
-        Group::steps(x, w, [&](size_t i, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
+        const auto at = [&](size_t i, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
           return sum[i % C][r][p];
-        });
+        };
+        Group::packed_steps(x, w, at);
       } else {
         typename Int4::Sum group[R][P];
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
@@ -332,6 +386,12 @@ struct Quantized {
     static PHASOR_INLINE size_t plane(size_t groups) { return Scales<Type::q4t>::plane(groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
       Scales<Type::q4t>::scales(to, plane, g);
+    }
+    static PHASOR_INLINE void unpack(typename Q8::Unpacked& to, const unsigned char* w,
+                                     const unsigned char* plane) {
+      alignas(64) unsigned char values[Q8::kGroupBytes];
+      L::look_up(values, w, plane);
+      Q8::unpack(to, values, plane);
     }
   };
   // Nibbles as they are, with a scale and a minimum for each group.
@@ -366,17 +426,38 @@ struct Quantized {
     if constexpr (Q::kPlanes == 1)
       return Q::to_float(sum[r][p]);
     else
-      return fma(V::set(255.0f), Q::to_float(sum[2 * r][p]), Q::to_float(sum[2 * r + 1][p]));
+      return wide_sum<Q>(sum[2 * r][p], sum[2 * r + 1][p], 0);
+  }
+  template <class Q>
+  static PHASOR_INLINE auto wide_sum(const typename Q::Sum& high, const typename Q::Sum& low, int)
+      -> decltype(Q::to_float(high, low)) {
+    return Q::to_float(high, low);
+  }
+  template <class Q>
+  static PHASOR_INLINE V wide_sum(const typename Q::Sum& high, const typename Q::Sum& low, long) {
+    return fma(V::set(255.0f), Q::to_float(high), Q::to_float(low));
   }
 
+  // The sums of group g, begun, and where its inputs are.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void start_group(typename Q::Sum (&sum)[R * Q::kPlanes][P],
+                                        const int8_t* (&x)[R * Q::kPlanes],
+                                        const IntRows<Q::kPlanes> (&rows)[R], size_t g) {
+    constexpr size_t kPlanes = Q::kPlanes;
+    PHASOR_UNROLL for (size_t i = 0; i < R * kPlanes; ++i) {
+      const IntRows<kPlanes>& row = rows[i / kPlanes];
+      x[i] = row.q + (i % kPlanes * row.groups + g) * Q::kInputs;
+      const typename Q::Sum start = Q::start(row.sum_at(i % kPlanes, g));
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = start;
+    }
+  }
   // The sums of group g: R rows by P panels, whose planes and groups begin at plane and w.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R * Q::kPlanes][P],
                                       const IntRows<Q::kPlanes> (&rows)[R],
                                       const unsigned char* const (&plane)[P],
                                       const unsigned char* const (&w)[P], size_t g) {
-    constexpr size_t kPlanes = Q::kPlanes;
-    const int8_t* x[R * kPlanes];
+    const int8_t* x[R * Q::kPlanes];
     const unsigned char* wg[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
     alignas(64) unsigned char values[P][Q::kTabled ? Q8::kGroupBytes : 1];
@@ -385,26 +466,22 @@ struct Quantized {
         L::look_up(values[p], wg[p], plane[p]);
         wg[p] = values[p];
       }
-    PHASOR_UNROLL for (size_t i = 0; i < R * kPlanes; ++i) {
-      const IntRows<kPlanes>& row = rows[i / kPlanes];
-      x[i] = row.q + (i % kPlanes * row.groups + g) * Q::kInputs;
-      const typename Q::Sum start = Q::start(row.sum_at(i % kPlanes, g));
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = start;
-    }
+    start_group<Q, R, P>(sum, x, rows, g);
     Q::products(sum, x, wg);
   }
   // The chains go on by them; scales: 16 of each panel, and 16 minima where there are any.
-  template <class Q, size_t R, size_t P>
+  // total(r): Σx·sx of row r.
+  template <class Q, size_t R, size_t P, class Total>
   static PHASOR_INLINE void add_group(V (&acc)[R][P],
                                       const typename Q::Sum (&sum)[R * Q::kPlanes][P],
                                       const IntRows<Q::kPlanes> (&rows)[R], size_t g,
-                                      const V (&scales)[P][1 + Q::kMinima]) {
+                                      const V (&scales)[P][1 + Q::kMinima], Total total) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
       const V sx = V::set(rows[r].scale[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
         acc[r][p] = fma(sum_of<Q>(sum, r, p), sx * scales[p][0], acc[r][p]);
       if constexpr (Q::kMinima) {
-        const V all = V::set(rows[r].scale[g] * rows[r].total(g));
+        const V all = V::set(total(r));
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
           acc[r][p] = fma(all, scales[p][1], acc[r][p]);
       }
@@ -430,8 +507,104 @@ struct Quantized {
       } else {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
       }
-      add_group<Q, R, P>(acc, sum, rows, g, scales);
+      add_group<Q, R, P>(acc, sum, rows, g, scales,
+                         [&](size_t r) PHASOR_LAMBDA { return rows[r].scaled_total(g); });
     }
+  }
+  // Groups of P panels as products take them, with their scales in float, on the stack and in the
+  // first-level cache: unpacked once for all rows. With fewer rows than kManyRows that costs more
+  // than it saves, and of q8 with inputs of 8 bits there is little to unpack.
+  static constexpr size_t kManyRows = 32, kBlockBytes = 12288;
+  template <class Q>
+  static constexpr bool kUnpacks = T::kStream && !Q::kOneScale && !std::is_same<Q, Q8>::value;
+  template <class Q, size_t P>
+  struct Block {
+    static constexpr size_t kGroups = kBlockBytes / sizeof(typename Q::Unpacked) / P;
+    typename Q::Unpacked values[P][kGroups];
+    alignas(64) float scales[P][kGroups][1 + Q::kMinima][kLanes];
+  };
+  template <class Q, size_t P>
+  static PHASOR_INLINE void unpack(Block<Q, P>& to, const unsigned char* const (&scale_plane)[P],
+                                   const unsigned char* const (&values)[P], size_t first,
+                                   size_t count) {
+    for (size_t p = 0; p < P; ++p) {
+      std::conditional_t<Q::kSupers, Super<L>, char> super;
+      for (size_t i = 0; i < count; ++i) {
+        const size_t g = first + i;
+        Q::unpack(to.values[p][i], values[p] + g * Q::kGroupBytes, scale_plane[p]);
+        V scales[1 + Q::kMinima];
+        if constexpr (Q::kSupers) {
+          if (i == 0 || g % kSuper == 0) super_of(super, scale_plane[p], g);
+          PHASOR_UNROLL for (size_t n = 0; n < 2; ++n) scales[n] = super.at(g % kSuper, n);
+        } else {
+          Q::scales(scales, scale_plane[p], g);
+        }
+        PHASOR_UNROLL for (size_t n = 0; n < 1 + Q::kMinima; ++n)
+          scales[n].store(to.scales[p][i][n]);
+      }
+    }
+  }
+  // R rows at a time by `count` groups, from the rows' first on. begins: the chains begin here,
+  // else they wait in out.y.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_APART void block_rows(const Outputs& out, const IntRows<Q::kPlanes>& in,
+                                      size_t rows, const Block<Q, P>& block, size_t count,
+                                      bool begins, size_t at, Ahead& ahead) {
+    for (size_t r = 0; r < rows; r += R) {
+      IntRows<Q::kPlanes> tile[R];
+      V acc[R][P];
+      float totals[R][Q::kMinima ? Block<Q, P>::kGroups : 1];
+      PHASOR_UNROLL for (size_t i = 0; i < R; ++i) {
+        tile[i] = in.from(r + i);
+        if constexpr (Q::kMinima)
+          for (size_t g = 0; g < count; ++g) totals[i][g] = tile[i].scaled_total(g);
+      }
+      start_chains(acc);
+      if (!begins)
+        PHASOR_UNROLL for (size_t i = 0; i < R; ++i)
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+            acc[i][p] = V::load(out.y + (r + i) * out.ldy + at + p * kLanes);
+      for (size_t g = 0; g < count; ++g) {
+        ahead.ask();
+        typename Q::Sum sum[R * Q::kPlanes][P];
+        const int8_t* x[R * Q::kPlanes];
+        const typename Q::Unpacked* w[P];
+        V scales[P][1 + Q::kMinima];
+        start_group<Q, R, P>(sum, x, tile, g);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = &block.values[p][g];
+        Q::products(sum, x, w);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          PHASOR_UNROLL for (size_t n = 0; n < 1 + Q::kMinima; ++n)
+            scales[p][n] = V::load(block.scales[p][g][n]);
+        add_group<Q, R, P>(acc, sum, tile, g, scales,
+                           [&](size_t i) PHASOR_LAMBDA { return totals[i][g]; });
+      }
+      store_tile(out.from(r), acc, at);
+    }
+  }
+  // `rows`, a multiple of R, by P panels that begin at w. `at`: the first output.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_APART void unpacked_rows(const Outputs& out, const IntRows<Q::kPlanes>& in,
+                                         size_t rows, const unsigned char* w, size_t at,
+                                         const Next& next) {
+    const size_t groups = in.groups, plane = Q::plane(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
+    const unsigned char *scale_plane[P], *values[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+      scale_plane[p] = w + p * bytes;
+      values[p] = w + p * bytes + plane;
+    }
+    Block<Q, P> block;
+    Ahead ahead(next, rows / R * groups);
+    size_t first = 0, count;
+    do {
+      const size_t left = groups - first;
+      count = left < block.kGroups ? left : block.kGroups;
+      unpack<Q, P>(block, scale_plane, values, first, count);
+      block_rows<Q, R, P>(count == left ? out : Outputs{out.y, out.ldy, nullptr, 0},
+                          in.group(first), rows, block, count, first == 0, at, ahead);
+      first += count;
+    } while (first < groups);
   }
   // ask(w): asks for weights, where the first panel's are at w.
   template <class Q, size_t R, size_t P, class Ask>
@@ -519,7 +692,8 @@ struct Quantized {
           else
             of[0][i] = V::load(kept[(g - first) / Q::kSharing][i]);
         }
-        add_group<Q, 1, 1>(acc, sum, row, g, of);
+        add_group<Q, 1, 1>(acc, sum, row, g, of,
+                           [&](size_t) PHASOR_LAMBDA { return row[0].scaled_total(g); });
       }
     }
   }
@@ -622,9 +796,20 @@ struct Quantized {
                                const unsigned char* w, size_t first, size_t stop) {
     const size_t bytes = Q::plane(in.groups) + in.groups * Q::kGroupBytes;
     size_t p = first;
-    for (; p + P <= stop; p += P)
-      quantized_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
-                              {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
+    for (; p + P <= stop; p += P) {
+      const unsigned char* const panel = w + p * bytes;
+      const Next next{reinterpret_cast<uintptr_t>(panel) + P * bytes, P * bytes, 1, 0};
+      size_t done = 0;
+      if constexpr (kUnpacks<Q> && R * Q::kPlanes > 1)
+        if (rows >= kManyRows) {
+          constexpr size_t kAtOnce = Q::kPlanes == 2 ? T::kRowsUnpacked16 : R;
+          done = rows / kAtOnce * kAtOnce;
+          unpacked_rows<Q, kAtOnce, P>(out, in, done, panel, p * kLanes, next);
+        }
+      if (done < rows)
+        quantized_rows<Q, R, P>(out.from(done), in.from(done), rows - done, panel, p * kLanes,
+                                done == 0 ? next : kNothingNext);
+    }
     if constexpr (P > 1)
       if (p < stop) quantized_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
   }

@@ -41,7 +41,7 @@ struct Panel {
 
 TEST_CASE("rule 1.23: linear q4t, q2 and q1, with activations of ±127") {
   for (const Type type : kCodes)
-    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 8, 13, 16, 17, 30})
+    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 8, 13, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 7})
         for (const size_t groups : Sizes{1, 2, 4, 7, 8, 9, 18, 67, 260}) {
           if (groups > 67 && rows > 1) continue;  // one row takes 256 at once

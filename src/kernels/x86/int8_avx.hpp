@@ -183,6 +183,15 @@ struct Int4mAvx2 : Int4Of256<Int8Avx2> {
     const __m256i ones = _mm256_set1_epi16(1);
     return Int8Avx2::to_float({{_mm256_madd_epi16(s.v[0], ones), _mm256_madd_epi16(s.v[1], ones)}});
   }
+  // 255 times one and the other: below 2^24.
+  static PHASOR_INLINE auto to_float(const Sum& high, const Sum& low) {
+    const __m256i ones = _mm256_set1_epi16(1), base = _mm256_set1_epi16(255);
+    Sum s;
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_add_epi32(_mm256_madd_epi16(high.v[i], base),
+                                _mm256_madd_epi16(low.v[i], ones));
+    return Int8Avx2::to_float(s);
+  }
   static PHASOR_INLINE void add(Sum& to, const Sum& s) {  // of 32 bits
     const __m256i ones = _mm256_set1_epi16(1);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)

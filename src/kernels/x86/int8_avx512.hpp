@@ -131,6 +131,11 @@ struct Int4mAvx512 : Int4Of512<Int8Avx512> {
   static PHASOR_INLINE V512 to_float(Sum s) {
     return Int8Avx512::to_float(_mm512_madd_epi16(s, _mm512_set1_epi16(1)));
   }
+  // 255 times one and the other: below 2^24.
+  static PHASOR_INLINE V512 to_float(Sum high, Sum low) {
+    return Int8Avx512::to_float(_mm512_add_epi32(_mm512_madd_epi16(high, _mm512_set1_epi16(255)),
+                                                 _mm512_madd_epi16(low, _mm512_set1_epi16(1))));
+  }
   static PHASOR_INLINE void add(Sum& to, Sum s) {  // of 32 bits
     to = _mm512_add_epi32(to, _mm512_madd_epi16(s, _mm512_set1_epi16(1)));
   }

@@ -15,6 +15,7 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 4, kPanelsInt8 = 1;
+    static constexpr int kRowsUnpacked16 = 2;
     static constexpr int kRowsWhole = 4, kPanelsWhole = 1;
     static constexpr bool kStream = true;
   };

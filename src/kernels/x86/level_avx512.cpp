@@ -16,6 +16,7 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;
     static constexpr int kOneRowInt8 = 4, kRowsInt8 = 4, kPanelsInt8 = 2;
+    static constexpr int kRowsUnpacked16 = 4;
     static constexpr int kRowsWhole = 6, kPanelsWhole = 2;
     static constexpr bool kStream = true;
   };

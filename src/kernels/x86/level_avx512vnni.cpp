@@ -16,6 +16,7 @@ struct Level {
   // 32 registers, 1 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;
+    static constexpr int kRowsUnpacked16 = 4;
     static constexpr int kRowsWhole = 8, kPanelsWhole = 2;
     static constexpr bool kStream = true;
   };

@@ -18,6 +18,7 @@ struct Level {
   // hide a product's latency of 5 cycles where two begin in each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 3, kPanelsInt8 = 1;
+    static constexpr int kRowsUnpacked16 = 2;
     static constexpr int kRowsWhole = 6, kPanelsWhole = 1;
     static constexpr bool kStream = true;
   };
