@@ -19,7 +19,9 @@ _SERIES = {
     "llama.cpp": "^",
     f"llama.cpp{_MATRIX}": "v",
     "ONNX Runtime": "D",
+    "OpenVINO": "p",
 }  # of the picture, and their marks
+_ENGINES = ("llama.cpp", "ONNX Runtime", "OpenVINO")
 
 
 class Point(NamedTuple):
@@ -37,7 +39,7 @@ def series(p: Point) -> str:
     if p.own:
         chosen = _CHOSEN if p.name.startswith("--bytes") else "Phasor"
         return chosen + _SECOND if p.name.endswith(_SECOND) else chosen
-    engine = "llama.cpp" if p.name.startswith("llama.cpp") else "ONNX Runtime"
+    engine = next(e for e in _ENGINES if p.name.startswith(e))
     return engine + _MATRIX if p.name.endswith(_MATRIX) else engine
 
 
@@ -80,7 +82,7 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
             x, y = zip(*((p.bytes / 1e6, p.loss) for p in own))
             axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=label)
             for p in own if not label.startswith(_CHOSEN) else []:
-                name = p.name.removeprefix("llama.cpp ").removeprefix("ONNX Runtime ")
+                name = p.name.removeprefix(label.removesuffix(_MATRIX)).lstrip()
                 name = name.removesuffix(_MATRIX).removesuffix(_SECOND)
                 place = (p.bytes / 1e6, p.loss)
                 axes.annotate(

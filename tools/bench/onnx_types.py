@@ -18,7 +18,7 @@ from phasor.files import read_json
 _BLOCK = 32  # weights of a scale, of the forms in blocks
 
 
-def _export(directory: Path, to: Path) -> None:
+def export(directory: Path, to: Path) -> None:
     """A graph from ids (1, length) to logits, or to the last layer's vectors."""
     import torch
     from transformers import AutoModel, AutoModelForCausalLM
@@ -118,7 +118,7 @@ def forms(directory: Path, threads: int, folder: Path) -> Iterator[Form]:
     """f32, then each of FORMS; a file is there until the next is asked for."""
     logging.disable(logging.WARNING)
     exact, path = folder / "f32.onnx", folder / "model.onnx"
-    _export(directory, exact)
+    export(directory, exact)
     encoder = read_json(directory / "config.json")["model_type"] == "bert"
 
     def opened(file: Path) -> Callable[[], Reader]:

@@ -3,6 +3,7 @@ llama.cpp's types and ONNX Runtime's forms of the same weights.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
         [--divergence] [--prompts [FILE]] [--gguf f32.gguf] [--checkpoint DIR] [--llama Q4_K_M,Q8_0]
+        [--openvino]
         [--types q8,q8r] [--inputs 8,16] [--files FILE...] [--sizes 90M,100M] [--calibration FILE]
         [--picture FILE.svg] [--threads N]
     quality.py ENCODER.phasor --text lines.txt [--lines 1000] [--types q8,q8r] [--checkpoint DIR]
@@ -21,9 +22,10 @@ in a stretch three times in a row where the first row's does not.
 
 --gguf: the same weights in F32 as GGUF. llama.cpp makes its types from it (llama_types.py), with
 and without an importance matrix where there is a --calibration. --checkpoint: the Hugging Face
-directory of the weights; the GGUF file is made of it, and ONNX Runtime's forms (onnx_types.py). All
-read the same ids, and a second table has, beside each of these files, the best file of ours that is
-no larger, with the standard error of their difference over the same windows or lines.
+directory of the weights; the GGUF file is made of it, and ONNX Runtime's forms (onnx_types.py),
+with --openvino OpenVINO's too (openvino_types.py says what it needs). All read the same ids, and
+a second table has, beside each of these files, the best file of ours that is no larger, with the
+standard error of their difference over the same windows or lines.
 
 An encoder of sentences reads the text's first lines that are not empty,
 cut to what its makers say, and its vectors stand beside the first row's; converted to f32 with
@@ -235,6 +237,10 @@ def peers(args: argparse.Namespace, texts: list[list[int]], folder: Path) -> Ite
         from bench import onnx_types
 
         yield from onnx_types.forms(args.checkpoint, args.threads, folder)
+    if args.checkpoint and args.openvino:
+        from bench import openvino_types
+
+        yield from openvino_types.forms(args.checkpoint, texts, args.threads, folder)
 
 
 def peer_row(args: argparse.Namespace, form: Form, ids: list[int], folder: Path) -> Row:
@@ -437,6 +443,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ctranslate2", action="store_true", help="Also CTranslate2's types of a translator."
     )
+    parser.add_argument("--openvino", action="store_true", help="Also OpenVINO's types.")
     parser.add_argument("--llama", help="llama.cpp's types, as Q4_K_M,IQ4_XS. Default: all.")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="Files beside them.")
     parser.add_argument(
