@@ -12,8 +12,9 @@
 namespace phasor {
 
 constexpr size_t kLanes = 16;  // outputs of a panel; positions of a cache page
+constexpr size_t kHalf = 16;   // values of k that share a code of a scale in q6
 constexpr size_t kGroup = 32;  // values of k that share a scale, or a few groups do (shared_groups)
-constexpr size_t kSuper = 8;   // groups whose scales and minima share theirs in q4k
+constexpr size_t kSuper = 8;   // groups that share a record in q4k and q6
 
 constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
 // Inputs of a matrix in q8r: the sums of its rows fit an int32 (rule 1.18).
@@ -79,17 +80,18 @@ constexpr uint64_t scale_plane_bytes(Type type, uint64_t rows, uint64_t groups) 
   return round_up(scale_plane_used(type, rows, groups), 64);
 }
 
+// In q6 eight groups have an f16 number, and 16 signed codes that it is multiplied by.
+constexpr size_t kFineCodes = 16, kFineBytes = 2 + kFineCodes;
 // Of q4k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales and eight
 // minima of six bits.
 constexpr size_t kCodeBytes = 12, kSuperBytes = 4 + kCodeBytes;
-// Bytes of a row's scales and minima in q4m and q4k; and of the plane of `rows` rows' (of a panel:
-// 16).
-constexpr uint64_t minimum_scale_bytes(Type type, uint64_t groups) {
+// Bytes of a row's records in q4m, q4k and q6; and of the plane of `rows` rows' (of a panel: 16).
+constexpr uint64_t row_record_bytes(Type type, uint64_t groups) {
   const unsigned n = record_groups(type);
   return n == 0 ? 0 : (groups + n - 1) / n * record_bytes(type);
 }
-constexpr uint64_t minimum_plane_bytes(Type type, uint64_t rows, uint64_t groups) {
-  return round_up(rows * minimum_scale_bytes(type, groups), 64);
+constexpr uint64_t record_plane_bytes(Type type, uint64_t rows, uint64_t groups) {
+  return round_up(rows * row_record_bytes(type, groups), 64);
 }
 // A code of group i of the eight, 0 … 63, of the twelve bytes: the first four are in the low six
 // bits of a byte each, the others in four bits of one and the upper two of another.
@@ -109,7 +111,7 @@ constexpr uint64_t stored_cols(Type type, uint64_t cols) {
 }
 // Bytes of the scales of `rows` rows, which lie in front of their values.
 constexpr uint64_t plane_bytes(Type type, uint64_t rows, uint64_t cols) {
-  if (minimum_type(type)) return minimum_plane_bytes(type, rows, groups_of(cols));
+  if (record_groups(type) != 0) return record_plane_bytes(type, rows, groups_of(cols));
   if (whole_type(type)) return round_up(rows * 4, 64);
   return grouped_type(type) ? scale_plane_bytes(type, rows, groups_of(cols)) : 0;
 }
@@ -125,7 +127,7 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
 
 // Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
 // type; q8r has q8's order. Values of fewer than 8 bits share a byte: 8/bits of a group that lie
-// code_bytes apart, the first in the lowest bits.
+// code_bytes apart, the first in the lowest bits. A code of 6 bits is in two places (code_at).
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
@@ -144,6 +146,21 @@ constexpr size_t panel_index_code(unsigned bits, size_t o, size_t k) {  // of th
 // The code in its byte.
 constexpr unsigned code_in(unsigned byte, unsigned bits, size_t k) {
   return byte >> code_shift(bits, k) & ((1u << bits) - 1u);
+}
+// Field (o, k) of a group of `lanes` rows: of a panel's 16, or of one in `rows` layout.
+constexpr unsigned field_at(const unsigned char* group, unsigned bits, size_t lanes, size_t o,
+                            size_t k) {
+  const size_t in = k % code_bytes(bits);
+  return code_in(group[in / 4 * (lanes * 4) + o * 4 + in % 4], bits, k);
+}
+// A code, which is a field; those of 6 bits have their low four bits first, as codes of four bits
+// lie, then the upper two as codes of two.
+constexpr unsigned code_at(const unsigned char* group, unsigned bits, size_t lanes, size_t o,
+                           size_t k) {
+  return !kHasFine || bits != 6
+             ? field_at(group, bits, lanes, o, k)
+             : field_at(group, 4, lanes, o, k) |
+                   field_at(group + code_bytes(4) * lanes, 2, lanes, o, k) << 4;
 }
 // What a code of a type without minima stands for. table: that of a type that has one.
 constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
@@ -164,11 +181,12 @@ constexpr size_t row_index(Type type, size_t cols, size_t row, size_t k) {
 }
 // Of a value of fewer than 8 bits its byte's.
 constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }
-// Byte i of the scales and minima of row o, as `rows` layout has them one after the other, in a
-// panel's plane: numbers and bytes of the 16 rows lie side by side.
-constexpr size_t panel_index_minimum(Type type, size_t o, size_t i) {
+// Byte i of the records of row o, as `rows` layout has them one after the other, in a panel's plane:
+// numbers and bytes of the 16 rows lie side by side.
+constexpr size_t panel_index_record(Type type, size_t o, size_t i) {
   const size_t size = record_bytes(type), of = i % size, at = i / size * size * 16;
-  return of < 4 ? at + of / 2 * (kLanes * 2) + o * 2 + of % 2 : at + of * kLanes + o;
+  const size_t numbers = fine_type(type) ? 2 : 4;
+  return of < numbers ? at + of / 2 * (kLanes * 2) + o * 2 + of % 2 : at + of * kLanes + o;
 }
 // Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of
 // the head's width the positions' f32 scales [16], then keys [32][16], or values [2][16][16],

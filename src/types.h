@@ -21,16 +21,17 @@ enum class Type : uint8_t {
   q4t = 11,
   q2 = 12,
   q1 = 13,
-  q2r = 14
+  q2r = 14,
+  q6 = 15
 };
-constexpr unsigned kTypes = 14;
+constexpr unsigned kTypes = 15;
 constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
-    "q2", "q1", "q2r"};
+    "q2", "q1", "q2r", "q6"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
-    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t"};
-#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k or q4t"
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6"};
+#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t or q6"
 
 constexpr bool kHasF16 = built("f16");
 constexpr bool kHasBf16 = built("bf16");
@@ -42,6 +43,7 @@ constexpr bool kHasQ4t = built("q4t");
 constexpr bool kHasQ2 = built("q2");
 constexpr bool kHasQ1 = built("q1");
 constexpr bool kHasQ2r = built("q2r");
+constexpr bool kHasQ6 = built("q6");
 // How many words of PHASOR_ONLY are types.
 constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "f16") +
@@ -53,7 +55,8 @@ constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "q4t") +
     has_word(PHASOR_ONLY, "q2") +
     has_word(PHASOR_ONLY, "q1") +
-    has_word(PHASOR_ONLY, "q2r");
+    has_word(PHASOR_ONLY, "q2r") +
+    has_word(PHASOR_ONLY, "q6");
 
 // What this build reads a matrix of, a bit by code.
 constexpr uint32_t kMatrixTypes =
@@ -69,11 +72,13 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ4t ? 1u << 11 : 0u) |
     (kHasQ2 ? 1u << 12 : 0u) |
     (kHasQ1 ? 1u << 13 : 0u) |
-    (kHasQ2r ? 1u << 14 : 0u);
+    (kHasQ2r ? 1u << 14 : 0u) |
+    (kHasQ6 ? 1u << 15 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
-constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ4m;
+constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6;
 constexpr bool kHasRows = kHasQ8r || kHasQ2r;
 constexpr bool kHasMinima = kHasQ4m;
+constexpr bool kHasFine = kHasQ6;
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
 
@@ -83,12 +88,15 @@ constexpr bool minimum_type(Type type) { return type == Type::q4m || type == Typ
 constexpr bool grouped_type(Type type) {
   return type == Type::q8 ||
          type == Type::q4 ||
+         type == Type::q4m ||
+         type == Type::q4k ||
          type == Type::q4t ||
          type == Type::q2 ||
          type == Type::q1 ||
-         type == Type::q4m ||
-         type == Type::q4k;
+         type == Type::q6;
 }
+// In a group two scales: each a code of 16 columns times an f16 number.
+constexpr bool fine_type(Type type) { return type == Type::q6; }
 constexpr bool whole_type(Type type) {
   return type == Type::q8r ||
          type == Type::q8rh ||
@@ -104,10 +112,12 @@ constexpr bool quantized_type(Type type) {
          type == Type::q4t ||
          type == Type::q2 ||
          type == Type::q1 ||
-         type == Type::q2r;
+         type == Type::q2r ||
+         type == Type::q6;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
+constexpr bool has_fine(Type type) { return kHasFine && fine_type(type); }
 constexpr bool has_row_scale(Type type) { return kHasRows && whole_type(type); }
 // The inputs are rotated; two values lie side by side in a panel.
 constexpr bool rotated_type(Type type) { return type == Type::q8rh; }
@@ -135,6 +145,8 @@ constexpr unsigned value_bits(Type type) {
       return 2;
     case Type::q1:
       return 1;
+    case Type::q6:
+      return 6;
     default:
       return 0;
   }
@@ -166,6 +178,7 @@ constexpr unsigned code_step(Type type) {
     case Type::q4:
     case Type::q2:
     case Type::q2r:
+    case Type::q6:
       return 1;
     case Type::q1:
       return 2;
@@ -181,17 +194,21 @@ constexpr unsigned code_less(Type type) {
     case Type::q1:
     case Type::q2r:
       return 1;
+    case Type::q6:
+      return 32;
     default:
       return 0;
   }
 }
-// Of a record of scales and minima: its bytes, and the groups that it is of.
+// Of a record of scales, and of minima: its bytes, and the groups that it is of.
 constexpr unsigned record_bytes(Type type) {
   switch (type) {
     case Type::q4m:
       return 4;
     case Type::q4k:
       return 16;
+    case Type::q6:
+      return 18;
     default:
       return 0;
   }
@@ -201,6 +218,7 @@ constexpr unsigned record_groups(Type type) {
     case Type::q4m:
       return 1;
     case Type::q4k:
+    case Type::q6:
       return 8;
     default:
       return 0;
@@ -225,6 +243,7 @@ constexpr Type product_type(Type type) {
   ROW(q4t, Q4t, kHasQ4t, __VA_ARGS__) \
   ROW(q2, Q2, kHasQ2, __VA_ARGS__)    \
   ROW(q1, Q1, kHasQ1, __VA_ARGS__)    \
-  ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__)
+  ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__) \
+  ROW(q6, Q6, kHasQ6, __VA_ARGS__)
 
 }  // namespace phasor

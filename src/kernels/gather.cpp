@@ -90,7 +90,36 @@ Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups
           half_at(p + 2 * lanes) * static_cast<float>(minimum_code(g % kSuper, byte))};
 }
 
+float fine_scale(const unsigned char* plane, Layout layout, size_t groups, size_t row,
+                 size_t h) noexcept {
+  const bool panel = layout == Layout::panel16;
+  const size_t lanes = panel ? kLanes : 1, s = h / kFineCodes, o = panel ? row : 0;
+  const size_t supers = (groups + kSuper - 1) / kSuper;
+  const unsigned char* p = plane + kFineBytes * (panel ? s * kLanes : row * supers + s);
+  const unsigned char code = p[(2 + h % kFineCodes) * lanes + o];
+  return half_at(p + 2 * o) * static_cast<float>(static_cast<int8_t>(code));
+}
+
 namespace {
+
+// The row of q6, whose panel or table begins at p.
+void fine_row(float* y, const unsigned char* p, Type type, Layout layout, size_t rows, size_t cols,
+              size_t row) {
+  const bool panels = layout == Layout::panel16;
+  const size_t groups = static_cast<size_t>(groups_of(cols)), lanes = panels ? kLanes : 1,
+               o = panels ? row % kLanes : 0;
+  const unsigned bits = value_bits(type);
+  const size_t bytes = code_bytes(bits) * lanes;
+  const unsigned char* values =
+      p + static_cast<size_t>(record_plane_bytes(type, panels ? kLanes : rows, groups));
+  if (!panels) values += row * groups * bytes;
+  float scale = 0.0f;
+  for (size_t k = 0; k < cols; ++k) {
+    if (k % kHalf == 0) scale = fine_scale(p, layout, groups, panels ? o : row, k / kHalf);
+    const unsigned n = code_at(values + k / kGroup * bytes, bits, lanes, o, k % kGroup);
+    y[k] = scale * static_cast<float>(code_value(type, p, n));
+  }
+}
 
 // The row as it is stored.
 void stored_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
@@ -134,7 +163,7 @@ void stored_row(float* y, const void* data, Type type, Layout layout, size_t row
   const size_t groups = static_cast<size_t>(groups_of(cols));
   if (has_minima(type)) {
     const unsigned char* values =
-        p + static_cast<size_t>(minimum_plane_bytes(type, panels ? kLanes : rows, groups));
+        p + static_cast<size_t>(record_plane_bytes(type, panels ? kLanes : rows, groups));
     Grid grid = {0.0f, 0.0f};
     for (size_t k = 0; k < cols; ++k) {
       const size_t g = k / kGroup;
@@ -145,6 +174,7 @@ void stored_row(float* y, const void* data, Type type, Layout layout, size_t row
     }
     return;
   }
+  if (has_fine(type)) return fine_row(y, p, type, layout, rows, cols, row);
   // The scale of each group, then its values.
   const unsigned char* values =
       p + static_cast<size_t>(scale_plane_bytes(type, panels ? kLanes : rows, groups));

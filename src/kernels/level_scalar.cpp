@@ -88,8 +88,8 @@ struct Scalar {
     static constexpr int32_t kOffset = static_cast<int32_t>(code_less(T));
     static constexpr Type kMinima = Type::f32;
     static int32_t value(const unsigned char* panel, const unsigned char* g, size_t i, size_t k) {
-      const unsigned n = code_in(g[panel_index_code(kBits, i, k)], kBits, k);
-      return code_value(T, panel, n) + kOffset;
+      const unsigned char* const group = g + k / kGroup * kGroupBytes;
+      return code_value(T, panel, code_at(group, kBits, kLanes, i, k)) + kOffset;
     }
   };
   struct Q4 : Codes<Type::q4> {};
@@ -109,6 +109,7 @@ struct Scalar {
     static constexpr Type kType = Type::q8r;
   };
   struct Q2r : Codes<Type::q2r> {};
+  struct Q6 : Codes<Type::q6> {};
 
   // Chains of one row and one panel: 16 outputs, k ascending.
   template <class W>
@@ -263,6 +264,24 @@ struct Scalar {
       }
   }
 
+  // The chains of one row and one panel whose groups have two scales (1.27).
+  template <class Q, size_t Planes>
+  static void fine_row(float* acc, const int8_t* x, const float* xs, const unsigned char* panel,
+                       const unsigned char* values, size_t groups) {
+    for (size_t k = 0; k < groups * kGroup; k += kHalf)
+      for (size_t i = 0; i < kLanes; ++i) {
+        int32_t sum[2] = {};  // of either plane
+        for (size_t j = k; j < k + kHalf; ++j) {
+          const int32_t w = Q::value(panel, values, i, j) - Q::kOffset;
+          for (size_t plane = 0; plane < Planes; ++plane)
+            sum[plane] += x[plane * groups * kGroup + j] * w;
+        }
+        const float total = Planes == 2 ? joined(sum[0], sum[1]) : static_cast<float>(sum[0]),
+                    scale = fine_scale(panel, Layout::panel16, groups, i, k / kHalf);
+        acc[i] = fma1(total, xs[k / kGroup] * scale, acc[i]);
+      }
+  }
+
   template <class Q>
   static float scale_of(const unsigned char* panel, size_t i, size_t g) {
     return half_at(panel + panel_scale(Q::kType, i, g), 0);
@@ -272,7 +291,7 @@ struct Scalar {
   static void linear_minimum(float* y, size_t ldy, const int8_t* xq, const float* xs,
                              const int32_t* xsum, size_t rows, const void* w, const float* bias,
                              size_t bias_n, size_t panels, size_t groups) {
-    const size_t plane = static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups));
+    const size_t plane = static_cast<size_t>(record_plane_bytes(Q::kMinima, kLanes, groups));
     const unsigned char* panel = static_cast<const unsigned char*>(w);
     for (size_t p = 0; p < panels; ++p, panel += plane + groups * Q::kGroupBytes)
       for (size_t r = 0; r < rows; ++r) {
@@ -289,7 +308,7 @@ struct Scalar {
                           size_t bias_n, size_t panels, size_t groups) {
     if (minimum_type(Q::kMinima))
       return linear_minimum<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-    constexpr bool kOneScale = whole_type(Q::kType);
+    constexpr bool kOneScale = whole_type(Q::kType), kFine = fine_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * 4 : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
@@ -298,7 +317,10 @@ struct Scalar {
         float acc[kLanes] = {};
         if (kOneScale)
           whole_row<Q>(acc, xq + r * groups * kGroup, xs[r], xsum[r], panel, groups);
-        for (size_t g = 0; g < groups && !kOneScale; ++g) {
+        if (kFine)
+          fine_row<Q, 1>(acc, xq + r * groups * kGroup, xs + r * groups, panel, panel + plane,
+                         groups);
+        for (size_t g = 0; g < groups && !kOneScale && !kFine; ++g) {
           const int8_t* x = xq + (r * groups + g) * kGroup;
           int32_t isum[kLanes];
           for (size_t i = 0; i < kLanes; ++i) {
@@ -357,7 +379,7 @@ struct Scalar {
     constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * 4
                          : minimum_type(Q::kMinima)
-                             ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
+                             ? static_cast<size_t>(record_plane_bytes(Q::kMinima, kLanes, groups))
                              : panel_plane_bytes(Q::kType, groups),
                  cols = groups * kGroup;
     const unsigned char* panel = static_cast<const unsigned char*>(w);
@@ -369,7 +391,9 @@ struct Scalar {
           acc[i] = wide_sum<Q>(x, cols, cols, panel, panel + plane, i, -Q::kOffset * xsum[2 * r],
                                -Q::kOffset * xsum[2 * r + 1]) *
                    (xs[r] * F32::weight(panel, i, 0));
-        if (!kOneScale)
+        if (fine_type(Q::kType))
+          fine_row<Q, 2>(acc, x, xs + r * groups, panel, panel + plane, groups);
+        else if (!kOneScale)
           wide_row<Q>(acc, x, xs + r * groups, xsum + r * 2 * groups, panel, panel + plane, groups);
         store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
       }

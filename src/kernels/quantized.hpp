@@ -401,7 +401,7 @@ struct Quantized {
     static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4m);
     static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
     static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(minimum_plane_bytes(Type::q4m, kLanes, groups));
+      return static_cast<size_t>(record_plane_bytes(Type::q4m, kLanes, groups));
     }
     static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
       scales_q4m<L>(to, plane, g);
@@ -411,10 +411,11 @@ struct Quantized {
     static constexpr bool kSupers = true;
     static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4k);
     static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(minimum_plane_bytes(Type::q4k, kLanes, groups));
+      return static_cast<size_t>(record_plane_bytes(Type::q4k, kLanes, groups));
     }
   };
 
+  struct Q6 : Q8 {};
   // The same weights for inputs of 16 bits, and what a sum of theirs is as a float: exact where the
   // planes' sums are below 2^24, and rounded once.
   template <class Q>
@@ -849,12 +850,17 @@ struct Quantized {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
+    if constexpr (std::is_same<Q, Q6>::value)
+      return kernels_scalar.linear_q6(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    else
     linear_quantized<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
   }
   template <class Q>
   static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
                            const int32_t* xsum, size_t rows, const void* w, const float* bias,
                            size_t bias_n, size_t panels, size_t groups) {
+    if constexpr (std::is_same<Q, Q6>::value)
+      return kernels_scalar.linear16_q6(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     using W = Wide<Q>;
     linear_quantized<W>({y, ldy, bias, bias_n}, rows_of<W>(xq, xs, xsum, groups), rows, w, panels);
   }

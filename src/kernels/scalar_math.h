@@ -120,7 +120,8 @@ PHASOR_INLINE float float_of_size(size_t n) { return static_cast<float>(n); }
 // layout.h's sizes in size_t: they are sizes of things in memory here.
 PHASOR_INLINE size_t up_to_lanes(size_t n) { return static_cast<size_t>(round_up(n, kLanes)); }
 PHASOR_INLINE size_t panel_plane_bytes(Type type, size_t groups) {
-  return static_cast<size_t>(scale_plane_bytes(type, kLanes, groups));
+  return static_cast<size_t>(record_groups(type) != 0 ? record_plane_bytes(type, kLanes, groups)
+                                                      : scale_plane_bytes(type, kLanes, groups));
 }
 
 // A vector of one lane with the operations of v16 in simd.hpp, so that functions.hpp is written

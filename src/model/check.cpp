@@ -17,7 +17,8 @@ bool finite_numbers(const unsigned char* p, uint64_t n, Type type) {
 // The bits of element (o, k) of a panel's values.
 uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
   const size_t at = panel_index(type, o, k);
-  switch (value_bits(type)) {
+  const unsigned bits = value_bits(type);
+  switch (bits) {
     case 32:
       return load_u32(p + 4 * at);
     case 16:
@@ -25,9 +26,11 @@ uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
     case 8:
       return p[at];
     default:
-      return code_in(p[at], value_bits(type), k);
+      return code_at(p + k / kGroup * code_bytes(bits) * kLanes, bits, kLanes, o, k % kGroup);
   }
 }
+
+bool has_records(Type type) { return has_minima(type) || has_fine(type); }
 
 // A row's scale is finite, and 0 or no smaller than it may be.
 bool row_scales(const unsigned char* p, uint64_t n) {
@@ -43,7 +46,7 @@ bool row_scales(const unsigned char* p, uint64_t n) {
 // padding are zero, as are the codes of groups that there are not. byte(i): byte i of the row's.
 template <class Byte>
 void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool used, Byte byte) {
-  const uint64_t bytes = minimum_scale_bytes(type, groups);
+  const uint64_t bytes = row_record_bytes(type, groups);
   const size_t size = record_bytes(type), in_record = record_groups(type);
   for (uint64_t i = 0; i < bytes; i += size) {
     *finite = *finite && (byte(i + 1) & 0x7Cu) != 0x7C && (byte(i + 3) & 0x7Cu) != 0x7C;
@@ -56,13 +59,24 @@ void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool u
     *padded = *padded && scale_code(g, code) == 0 && minimum_code(g, code) == 0;
 }
 
+// The same of q6: a number and 16 codes a record. Codes of columns that there are not are zero.
+template <class Byte>
+void check_fine(bool* finite, bool* padded, uint64_t cols, bool used, Byte byte) {
+  for (uint64_t k = 0, i = 0; k < cols; k += kSuper * kGroup, i += kFineBytes) {
+    *finite = *finite && (byte(i + 1) & 0x7Cu) != 0x7C;
+    for (uint64_t j = 0; j < 2 && !used; ++j) *padded = *padded && byte(i + j) == 0;
+    for (uint64_t h = 0; h < kFineCodes; ++h)
+      if (!used || k + h * kHalf >= cols) *padded = *padded && byte(i + 2 + h) == 0;
+  }
+}
+
 // Lanes of a panel from `used` on, which may be none of them, are zero, and k from cols to the end
 // of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  const bool whole = has_row_scale(type), minima = has_minima(type);
+  const bool whole = has_row_scale(type);
   const uint64_t groups = groups_of(cols),
                  plane = plane_bytes(type, kLanes, cols);
-  const bool scaled = grouped_type(type) && !minima;
+  const bool scaled = grouped_type(type) && record_groups(type) == 0;
   for (size_t o = used; o < kLanes && whole; ++o)
     if (load_u32(panel + 4 * o) != 0) return false;
   for (uint64_t i = scale_plane_used(type, kLanes, groups); i < plane && scaled; ++i)
@@ -83,7 +97,7 @@ bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint3
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
   const uint64_t groups = groups_of(cols),
                  count = has_row_scale(type) ? uint64_t(rows) * 4
-                         : has_minima(type)  ? rows * minimum_scale_bytes(type, groups)
+                         : has_records(type) ? rows * row_record_bytes(type, groups)
                                              : scale_plane_used(type, rows, groups),
                  plane = round_up(count, 64);
   const unsigned bits = value_bits(type);
@@ -91,23 +105,27 @@ bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint
     if (p[i] != 0) return false;
   for (size_t r = 0; r < rows; ++r)
     for (size_t k = cols; k < stored_cols(type, cols); ++k) {
-      const unsigned byte = p[plane + row_index(type, cols, r, k)];
-      if ((bits == 8 ? byte : code_in(byte, bits, k)) != 0) return false;
+      const unsigned char* const group = p + plane + row_index(type, cols, r, k - k % kGroup);
+      if ((bits == 8 ? group[k % kGroup] : code_at(group, bits, 1, 0, k % kGroup)) != 0)
+        return false;
     }
   return true;
 }
 
-// Scales and minima of the 16 rows of a panel, of which `used` are the matrix's, or of all rows.
+// Records of the 16 rows of a panel, of which `used` are the matrix's, or of all rows.
 void check_plane(bool* finite, bool* padded, const unsigned char* p, const Entry& e,
                  uint32_t used) {
-  const uint64_t groups = groups_of(e.cols), bytes = minimum_scale_bytes(e.type, groups);
+  const uint64_t groups = groups_of(e.cols), bytes = row_record_bytes(e.type, groups);
   const bool panel = e.layout == Layout::panel16;
   for (size_t o = 0; o < (panel ? kLanes : used); ++o) {
     const auto byte = [=, type = e.type](uint64_t i) {
       return unsigned{
-          p[panel ? panel_index_minimum(type, o, static_cast<size_t>(i)) : o * bytes + i]};
+          p[panel ? panel_index_record(type, o, static_cast<size_t>(i)) : o * bytes + i]};
     };
-    check_minima(finite, padded, e.type, groups, o < used, byte);
+    if (has_minima(e.type))
+      check_minima(finite, padded, e.type, groups, o < used, byte);
+    else
+      check_fine(finite, padded, e.cols, o < used, byte);
   }
 }
 
@@ -122,7 +140,7 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
         const uint32_t used = rows - row;
-        if (has_minima(e.type))
+        if (has_records(e.type))
           check_plane(&finite, &padded, p, e, used);
         else
           finite = finite && (has_row_scale(e.type) ? row_scales(p, kLanes)
@@ -134,7 +152,7 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
   } else if (has_row_scale(e.type)) {
     finite = row_scales(p, e.rows);
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
-  } else if (has_minima(e.type)) {
+  } else if (has_records(e.type)) {
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
     check_plane(&finite, &padded, p, e, e.rows);
   } else if (quantized_type(e.type)) {

@@ -242,8 +242,8 @@ bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* 
     if (!quantize_minimum(record, n, x, count, to.type)) return false;
     for (size_t i = 0; i < bytes; ++i) {
       const size_t row = to.first + o,
-                   whole = static_cast<size_t>(minimum_scale_bytes(to.type, groups(to)));
-      out[to.layout == Layout::panel16 ? panel_index_minimum(to.type, o, at + i)
+                   whole = static_cast<size_t>(row_record_bytes(to.type, groups(to)));
+      out[to.layout == Layout::panel16 ? panel_index_record(to.type, o, at + i)
                                        : row * whole + at + i] = record[i];
     }
     for (size_t i = 0; i < count; ++i) {

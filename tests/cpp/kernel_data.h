@@ -159,7 +159,7 @@ inline std::vector<unsigned char> quantized_panels(Random& random, size_t panels
 // The same of q4m and q4k: numbers of either sign, subnormal and zero, every code and every nibble.
 inline std::vector<unsigned char> minimum_panels(Random& random, Type type, size_t panels,
                                                  size_t groups) {
-  const size_t plane = static_cast<size_t>(minimum_plane_bytes(type, kLanes, groups)),
+  const size_t plane = static_cast<size_t>(record_plane_bytes(type, kLanes, groups)),
                bytes = plane + groups * kLanes * kGroup / 2;
   const size_t record = type == Type::q4m ? 64 : kSuperBytes * kLanes;
   std::vector<unsigned char> w(panels * bytes + 64);

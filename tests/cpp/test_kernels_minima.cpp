@@ -91,7 +91,7 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
       const size_t bytes = static_cast<size_t>(panel_bytes(type, cols)),
                    plane = plane_of(type, groups);
       REQUIRE(bytes == plane + groups * 256);
-      const size_t record = static_cast<size_t>(minimum_scale_bytes(type, groups)),
+      const size_t record = static_cast<size_t>(row_record_bytes(type, groups)),
                    flat_plane = (rows * record + 63) / 64 * 64;
       std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(type, rows, cols)));
       REQUIRE(flat.size() == flat_plane + rows * groups * 16);
@@ -99,7 +99,7 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
         const unsigned char* panel = w.data() + row / kLanes * bytes;
         const size_t o = row % kLanes;
         for (size_t i = 0; i < record; ++i)
-          flat[row * record + i] = panel[panel_index_minimum(type, o, i)];
+          flat[row * record + i] = panel[panel_index_record(type, o, i)];
         std::vector<float> wanted(cols);
         for (size_t k = 0; k < groups * kGroup; ++k) {
           const int n = nibble(panel + plane, o, k);
@@ -122,11 +122,11 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
 TEST_CASE("layout: a panel of q4m and q4k has each byte of its rows' records once") {
   for (const Type type : kMinima)
     for (const size_t groups : Sizes{1, 2, 8, 9, 17}) {
-      const size_t record = static_cast<size_t>(minimum_scale_bytes(type, groups));
+      const size_t record = static_cast<size_t>(row_record_bytes(type, groups));
       std::vector<int> seen(plane_of(type, groups));
-      REQUIRE(seen.size() == minimum_plane_bytes(type, kLanes, groups));
+      REQUIRE(seen.size() == record_plane_bytes(type, kLanes, groups));
       for (size_t o = 0; o < kLanes; ++o)
-        for (size_t i = 0; i < record; ++i) ++seen.at(panel_index_minimum(type, o, i));
+        for (size_t i = 0; i < record; ++i) ++seen.at(panel_index_record(type, o, i));
       for (const int times : seen) REQUIRE(times == 1);
     }
 }

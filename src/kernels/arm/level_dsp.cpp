@@ -252,7 +252,7 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
   const unsigned char* panel = static_cast<const unsigned char*>(w);
   size_t plane = panel_plane_bytes(Q::kType, groups);
   if constexpr (Q::kMinima)
-    plane = static_cast<size_t>(minimum_plane_bytes(Q::kType, kLanes, groups));
+    plane = static_cast<size_t>(record_plane_bytes(Q::kType, kLanes, groups));
   for (size_t at = 0; at < panels * kLanes; at += 4) {
     const size_t i = at % kLanes;
     const unsigned char* values = panel + plane + i * 4;

@@ -456,7 +456,7 @@ struct Helium {
     constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * sizeof(float)
                          : minimum_type(Q::kMinima)
-                             ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
+                             ? static_cast<size_t>(record_plane_bytes(Q::kMinima, kLanes, groups))
                              : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes, row = Planes * groups * kGroup;
     for (size_t p = 0; p < panels; ++p) {

@@ -389,7 +389,7 @@ struct Tiled {
     constexpr bool kMinima = minimum_type(Q::kType);
     const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
                  plane = kMinima
-                             ? static_cast<size_t>(minimum_plane_bytes(Q::kType, kLanes, groups))
+                             ? static_cast<size_t>(record_plane_bytes(Q::kType, kLanes, groups))
                              : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     alignas(64) unsigned char room[Q::kRoom];

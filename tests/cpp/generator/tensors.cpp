@@ -169,7 +169,7 @@ void any_whole_row(Weights* w, Type type, uint32_t cols, unsigned char* scale, V
 // and nibbles. byte(i): byte i of its scales and minima.
 template <class ByteAt, class Value>
 void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value value) {
-  const uint64_t groups = groups_of(cols), bytes = minimum_scale_bytes(type, groups);
+  const uint64_t groups = groups_of(cols), bytes = row_record_bytes(type, groups);
   const uint64_t size = record_bytes(type);
   for (uint64_t i = 0; i < bytes; i += size) {
     unsigned char numbers[4];
@@ -212,9 +212,9 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
       return;
     }
     if (minimum_type(type)) {
-      unsigned char* const values = p + minimum_plane_bytes(type, kLanes, groups_of(cols));
+      unsigned char* const values = p + record_plane_bytes(type, kLanes, groups_of(cols));
       any_minimum_row(
-          w, type, cols, [=](uint64_t i) { return p + panel_index_minimum(type, lane, i); },
+          w, type, cols, [=](uint64_t i) { return p + panel_index_record(type, lane, i); },
           [=](uint32_t k) { return values + panel_index(type, lane, k); });
       return;
     }
@@ -238,10 +238,10 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
     }
     if (minimum_type(type)) {
       unsigned char* const values =
-          p + minimum_plane_bytes(type, rows, groups) + row * groups * (kGroup / 2);
+          p + record_plane_bytes(type, rows, groups) + row * groups * (kGroup / 2);
       any_minimum_row(
           w, type, cols,
-          [=](uint64_t i) { return p + row * minimum_scale_bytes(type, groups) + i; },
+          [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
           [=](uint32_t k) { return values + k / kGroup * (kGroup / 2) + k % (kGroup / 2); });
       continue;
     }

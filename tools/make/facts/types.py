@@ -11,6 +11,8 @@ FROM = "src/facts/types.toml"
 PAGE = "docs/reference/file-format.md"
 SCALES = {"": "", "group": "f16, of {span} columns", "row": "f32, of a row"}
 
+KINDS = ("group", "row", "minimum", "half")
+
 
 def types() -> list[dict[str, Any]]:
     """In the order of their codes."""
@@ -34,7 +36,8 @@ def _any(rows: list[dict[str, Any]]) -> str:
 
 def _codes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Types whose code n stands for step·n + first."""
-    scaled = [row for row in rows if row["scales"] in ("group", "row") and row["bits"] < 8]
+    kinds = ("group", "row", "half")
+    scaled = [row for row in rows if row["scales"] in kinds and row["bits"] < 8]
     return [row for row in scaled if not row["table"]]
 
 
@@ -78,7 +81,9 @@ def listed(names: list[str], last: str) -> str:
 def _header(rows: list[dict[str, Any]]) -> File:
     matrices = [row for row in rows if row["matrix"]]
     quantized = [row for row in rows if row["scales"]]
-    of = {kind: [r for r in rows if r["scales"] == kind] for kind in ("group", "row", "minimum")}
+    of = {kind: [r for r in rows if r["scales"] == kind] for kind in KINDS}
+    grouped = [row for row in rows if row["scales"] in ("group", "minimum", "half")]
+    records = [row for row in rows if "record" in row]
     words = list(dict.fromkeys(row["word"] for row in rows if row["word"]))
     body = '#pragma once\n#include <stdint.h>\n\n#include "build.h"\n\nnamespace phasor {\n\n'
     body += "enum class Type : uint8_t {\n  "
@@ -103,21 +108,25 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += "// What this build reads a matrix of, a bit by code.\n"
     body += "constexpr uint32_t kMatrixTypes =\n    " + " |\n    ".join(bits) + ";\n"
     body += "// Whether it has types with a scale for each group, and with one for each row.\n"
-    body += f"constexpr bool kHasGroups = {_any(of['group'] + of['minimum'])};\n"
+    body += f"constexpr bool kHasGroups = {_any(grouped)};\n"
     body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
     body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n"
+    body += f"constexpr bool kHasFine = {_any(of['half'])};\n"
     body += f"constexpr bool kHasTables = {_any([row for row in rows if row['table']])};\n"
     body += f"constexpr bool kHasShared = {_any([r for r in rows if r['span'] != 32])};\n\n"
     no = [row for row in rows if not row["matrix"]]
     body += _predicate("no_matrix_type", no)
     body += "// A scale for each group of 32, and a minimum too; a scale for each row, in f32.\n"
     body += _predicate("minimum_type", of["minimum"])
-    body += _predicate("grouped_type", of["group"] + of["minimum"])
+    body += _predicate("grouped_type", grouped)
+    body += "// In a group two scales: each a code of 16 columns times an f16 number.\n"
+    body += _predicate("fine_type", of["half"])
     body += _predicate("whole_type", of["row"])
     body += _predicate("quantized_type", quantized)
     body += "// The same; false where a build has none of them.\n"
     for name, has, of_all in (
         ("has_minima", "kHasMinima", "minimum_type"),
+        ("has_fine", "kHasFine", "fine_type"),
         ("has_row_scale", "kHasRows", "whole_type"),
     ):
         body += f"constexpr bool {name}(Type type) {{ return {has} && {of_all}(type); }}\n"
@@ -138,9 +147,9 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += "// What a code n stands for: step·n − less, and of other types 0.\n"
     body += _number("code_step", codes, lambda row: row["step"])
     body += _number("code_less", codes, lambda row: -row["first"])
-    body += "// Of a record of scales and minima: its bytes, and the groups that it is of.\n"
-    body += _number("record_bytes", of["minimum"], lambda row: row["record"][0])
-    body += _number("record_groups", of["minimum"], lambda row: row["record"][1])
+    body += "// Of a record of scales, and of minima: its bytes, and the groups that it is of.\n"
+    body += _number("record_bytes", records, lambda row: row["record"][0])
+    body += _number("record_groups", records, lambda row: row["record"][1])
     body += "// The type whose kernels it takes.\n"
     body += "constexpr Type product_type(Type type) {\n  return "
     for row in rows:
@@ -166,7 +175,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "".join(f'    {row["name"].upper()}: "{row["name"]}",\n' for row in rows) + "}\n"
     body += "BITS = {\n"
     body += "".join(f"    {row['name'].upper()}: {row['bits']},\n" for row in rows) + "}\n"
-    body += "# Of a record of scales and minima: its bytes, and the groups that it is of.\n"
+    body += "# Of a record of scales, and of minima: its bytes, and the groups that it is of.\n"
     records = [f"{row['name'].upper()}: {tuple(row['record'])}" for row in rows if "record" in row]
     body += f"RECORDS = {{{', '.join(records)}}}\n"
     codes = _codes(rows)
@@ -184,6 +193,8 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += group("WHOLE", "an f32 scale for each row", lambda r: r["scales"] == "row")
     minima = "a scale and a minimum for each group (rule 1.20)"
     body += group("MINIMA", minima, lambda r: r["scales"] == "minimum")
+    fine = "a signed code of an f16 number for each 16 columns (rule 1.27)"
+    body += group("FINE", fine, lambda r: r["scales"] == "half")
     body += group("ROTATED", "of rotated inputs (rule 1.19)", lambda r: r["rotated"])
     body += group("QUANTIZED", "", lambda r: bool(r["scales"]))
     body += group("MATRICES", "", lambda r: r["matrix"])
@@ -193,7 +204,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
 
 def _page(rows: list[dict[str, Any]]) -> Region:
     def scales(row: dict[str, Any]) -> str:
-        if row["scales"] != "minimum":
+        if "record" not in row:
             return SCALES[row["scales"]].format(span=row["span"])
         size, groups = row["record"]
         return f"records of {size} bytes, of {32 * groups} columns"

@@ -15,6 +15,7 @@ Q4T = 11
 Q2 = 12
 Q1 = 13
 Q2R = 14
+Q6 = 15
 TYPES = {
     F32: "f32",
     F16: "f16",
@@ -30,6 +31,7 @@ TYPES = {
     Q2: "q2",
     Q1: "q1",
     Q2R: "q2r",
+    Q6: "q6",
 }
 BITS = {
     F32: 32,
@@ -46,11 +48,12 @@ BITS = {
     Q2: 2,
     Q1: 1,
     Q2R: 2,
+    Q6: 6,
 }
-# Of a record of scales and minima: its bytes, and the groups that it is of.
-RECORDS = {Q4M: (4, 1), Q4K: (16, 8)}
+# Of a record of scales, and of minima: its bytes, and the groups that it is of.
+RECORDS = {Q4M: (4, 1), Q4K: (16, 8), Q6: (18, 8)}
 # What a code n stands for: step, first of step·n + first.
-CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1), Q2R: (1, -1)}
+CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1), Q2R: (1, -1), Q6: (1, -32)}
 # Columns that share a scale, where they are more than a group.
 SPANS = {Q2: 128, Q1: 128}
 TABLES = (Q4T,)  # a code is an index of a table of int8
@@ -60,7 +63,8 @@ PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
 WHOLE = (Q8R, Q8RH, Q2R)  # an f32 scale for each row
 MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
+FINE = (Q6,)  # a signed code of an f16 number for each 16 columns (rule 1.27)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
-QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R)
-MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R)
-ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T)  # what floats become
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6)
+MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6)
+ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q6)  # what floats become
