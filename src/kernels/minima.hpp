@@ -1,5 +1,5 @@
-// The scales and minima of a panel's group in q4m and q4k, as 16 floats each (rule 1.20); what they
-// stand for is grid_at of gather.h.
+// The scales and minima of a panel's group in q4m and q4k, as 16 floats each (rule 1.20), and the
+// two scales in q6 (1.27); what they stand for is grid_at and fine_scale of gather.h.
 #pragma once
 #include "simd.hpp"
 
@@ -58,6 +58,24 @@ PHASOR_INLINE void super_of(Super<L>& to, const unsigned char* plane, size_t g) 
       PHASOR_UNROLL for (size_t k = 0; k < 2; ++k)
         __builtin_memcpy(to.codes[n] + i + 64 * k, &of[n][k], sizeof of[n][k]);
   }
+}
+
+// What eight groups of q6 share: their number, and the codes of their halves that multiply it.
+template <class L>
+struct Fine {
+  using V = v16<typename L::Arch>;
+  V number;
+  alignas(64) unsigned char codes[kFineCodes * kLanes];
+  // The scale of a half of group g of the eight.
+  PHASOR_INLINE V at(size_t g, size_t half) const {
+    return number * L::byte16(codes + (2 * g + half) * kLanes);
+  }
+};
+template <class L>
+PHASOR_INLINE void super_of(Fine<L>& to, const unsigned char* plane, size_t g) {
+  const unsigned char* p = plane + g / kSuper * (kFineBytes * kLanes);
+  to.number = L::half16(p);
+  __builtin_memcpy(to.codes, p + kLanes * 2, sizeof to.codes);
 }
 
 }  // namespace

@@ -201,7 +201,8 @@ struct Quantized {
   // The plane of f16 scales of a type's panels.
   template <Type T>
   struct Scales {
-    static constexpr bool kOneScale = false, kMinima = false, kSupers = false,
+    using Record = char;  // none
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = false, kFine = false,
                           kTabled = table_type(T);
     static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T)),
                             kInputs = kGroup,          // bytes of a group
@@ -343,7 +344,11 @@ struct Quantized {
   struct Q1 : Codes<Type::q1, typename L::Int4m> {};
   // One row of q1, whose inputs have become tables.
   struct LookedUp : Q1 {
-    static constexpr size_t kInputs = L::Int4m::kTables;
+    static constexpr size_t kInputs = L::Int4m::kTables, kStarts = 1;
+    static PHASOR_INLINE size_t scales_at(size_t g) { return panel_scale(Type::q1, 0, g); }
+    static PHASOR_INLINE void prepare(int8_t* to, int32_t* starts, const int8_t* x) {
+      *starts = L::Int4m::tables(to, x);
+    }
     static PHASOR_INLINE typename L::Int4m::Sum start(int32_t sum) { return L::Int4m::start(sum); }
     template <size_t R>
     static PHASOR_INLINE void products(typename L::Int4m::Sum (&sum)[R][1],
@@ -408,6 +413,7 @@ struct Quantized {
     }
   };
   struct Q4k : Q4m {
+    using Record = Super<L>;
     static constexpr bool kSupers = true;
     static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4k);
     static PHASOR_INLINE size_t plane(size_t groups) {
@@ -415,7 +421,57 @@ struct Quantized {
     }
   };
 
-  struct Q6 : Q8 {};
+  // Codes of six bits, with a scale for each half of a group (1.27). Where a level's codes have no
+  // sign, the sums of a half begin at what its inputs make of that: a word.
+  struct Q6 : L::Int6 {
+    using Int6 = typename L::Int6;
+    using Record = Fine<L>;
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = true, kTabled = false,
+                          kFine = true;
+    static constexpr size_t kPlanes = 1, kSharing = 1,
+                            kScaleBytes = kLanes * record_bytes(Type::q6),
+                            kGroupBytes = kLanes * code_bytes(6);
+    static PHASOR_INLINE size_t plane(size_t groups) {
+      return panel_plane_bytes(Type::q6, groups);
+    }
+    template <class Rows>
+    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows&, size_t, size_t,
+                                    const int8_t* x) {
+      Int6::words(to, x);
+    }
+    template <size_t Half, size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int6::Sum (&sum)[R][P],
+                                       const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      each<4 / Int6::kSteps>([&](auto i) PHASOR_LAMBDA {
+        constexpr size_t kStep = 4 * Half + Int6::kSteps * i;
+        typename Int6::Weights wk[P];
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int6::template codes<kStep>(w[p]);
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+          const typename Int6::Values xk = Int6::values(x[r] + 4 * kStep);
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int6::dot(sum[r][p], wk[p], xk);
+        }
+      });
+    }
+  };
+  // One row, whose words are there.
+  struct Begun : Q6 {
+    static constexpr size_t kInputs = 0, kStarts = 2;
+    static PHASOR_INLINE size_t scales_at(size_t g) { return g / kSuper * Q6::kScaleBytes; }
+    static PHASOR_INLINE void prepare(int8_t*, int32_t* starts, const int8_t* x) {
+      int32_t of[2];
+      Q6::Int6::words(of, x);
+      starts[0] = of[0];
+      starts[1] = of[1];
+    }
+    template <class Rows>
+    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows& row, size_t plane, size_t g,
+                                    const int8_t*) {
+      to[0] = row.sum_at(plane, 2 * g);
+      to[1] = row.sum_at(plane, 2 * g + 1);
+    }
+  };
+
   // The same weights for inputs of 16 bits, and what a sum of theirs is as a float: exact where the
   // planes' sums are below 2^24, and rounded once.
   template <class Q>
@@ -470,13 +526,16 @@ struct Quantized {
     start_group<Q, R, P>(sum, x, rows, g);
     Q::products(sum, x, wg);
   }
+  // How many numbers a group has: its scale, and a minimum or the scale of its second half.
+  template <class Q>
+  static constexpr size_t kOf = 1 + (Q::kMinima || Q::kFine);
   // The chains go on by them; scales: 16 of each panel, and 16 minima where there are any.
   // total(r): Σx·sx of row r.
   template <class Q, size_t R, size_t P, class Total>
   static PHASOR_INLINE void add_group(V (&acc)[R][P],
                                       const typename Q::Sum (&sum)[R * Q::kPlanes][P],
                                       const IntRows<Q::kPlanes> (&rows)[R], size_t g,
-                                      const V (&scales)[P][1 + Q::kMinima], Total total) {
+                                      const V (&scales)[P][kOf<Q>], Total total) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
       const V sx = V::set(rows[r].scale[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
@@ -488,18 +547,44 @@ struct Quantized {
       }
     }
   }
+  // The chains go on by group g, half by half.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void add_halves(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
+                                       const unsigned char* const (&w)[P], size_t g,
+                                       const V (&scales)[P][2]) {
+    constexpr size_t kPlanes = Q::kPlanes, kRows = R * kPlanes;
+    const int8_t* x[kRows];
+    const unsigned char* wg[P];
+    int32_t words[kRows][2];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
+    PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) {
+      x[i] = rows[i / kPlanes].plane(i % kPlanes) + g * kGroup;
+      Q::words(words[i], rows[i / kPlanes], i % kPlanes, g, x[i]);
+    }
+    each<2>([&](auto h) PHASOR_LAMBDA {
+      typename Q::Sum sum[kRows][P];
+      PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i)
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = Q::start(words[i][h]);
+      Q::template products<h>(sum, x, wg);
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+        const V sx = V::set(rows[r].scale[g]);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          acc[r][p] = fma(sum_of<Q>(sum, r, p), sx * scales[p][h], acc[r][p]);
+      }
+    });
+  }
   // Outputs of R rows by P panels, whose scales and groups begin at `scales` and w.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
                                          const unsigned char* const (&scale_plane)[P],
                                          const unsigned char* const (&values)[P], Ahead& ahead) {
-    std::conditional_t<Q::kSupers, Super<L>, char> supers[P];
+    typename Q::Record supers[P];
     start_chains(acc);
     for (size_t g = 0; g < rows[0].groups; ++g) {
       if constexpr (T::kStream) ahead.ask();
       typename Q::Sum sum[R * Q::kPlanes][P];
-      sum_group<Q, R, P>(sum, rows, scale_plane, values, g);
-      V scales[P][1 + Q::kMinima];
+      if constexpr (!Q::kFine) sum_group<Q, R, P>(sum, rows, scale_plane, values, g);
+      V scales[P][kOf<Q>];
       if constexpr (Q::kSupers) {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
           if (g % kSuper == 0) super_of(supers[p], scale_plane[p], g);
@@ -508,16 +593,20 @@ struct Quantized {
       } else {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
       }
-      add_group<Q, R, P>(acc, sum, rows, g, scales,
-                         [&](size_t r) PHASOR_LAMBDA { return rows[r].scaled_total(g); });
+      if constexpr (Q::kFine)
+        add_halves<Q, R, P>(acc, rows, values, g, scales);
+      else
+        add_group<Q, R, P>(acc, sum, rows, g, scales,
+                           [&](size_t r) PHASOR_LAMBDA { return rows[r].scaled_total(g); });
     }
   }
   // Groups of P panels as products take them, with their scales in float, on the stack and in the
   // first-level cache: unpacked once for all rows. With fewer rows than kManyRows that costs more
-  // than it saves, and of q8 with inputs of 8 bits there is little to unpack.
+  // than it saves, and of q8 with inputs of 8 bits there is little to unpack. q6 was not tried.
   static constexpr size_t kManyRows = 32, kBlockBytes = 12288;
   template <class Q>
-  static constexpr bool kUnpacks = T::kStream && !Q::kOneScale && !std::is_same<Q, Q8>::value;
+  static constexpr bool kUnpacks =
+      T::kStream && !Q::kOneScale && !Q::kFine && !std::is_same<Q, Q8>::value;
   template <class Q, size_t P>
   struct Block {
     static constexpr size_t kGroups = kBlockBytes / sizeof(typename Q::Unpacked) / P;
@@ -664,37 +753,40 @@ struct Quantized {
                                         const unsigned char* const (&values)[1], size_t groups,
                                         size_t far) {
     const unsigned char* const plane = planes[0];
-    constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
-    using Kept = std::conditional_t<Q::kSupers, Super<L>[kScales / kSuper],
-                                    float[kScales][kOf][kLanes]>;
+    constexpr size_t kScales = 64;
+    using Kept = std::conditional_t<Q::kSupers, typename Q::Record[kScales / kSuper],
+                                    float[kScales][kOf<Q>][kLanes]>;
     alignas(64) Kept kept;
     for (size_t first = 0; first < groups; first += kScales) {
       const size_t end = groups - first < kScales ? groups : first + kScales;
-      V of[1][kOf];
+      V of[1][kOf<Q>];
       constexpr size_t kStep = Q::kSupers ? kSuper : Q::kSharing;
       for (size_t g = first; g < end; g += kStep) {
         const size_t at = g / kStep * Q::kScaleBytes;
-        if (at % 64 == 0) ask_ahead<Q::kScaleBytes>(plane + at, far);
+        if (Q::kScaleBytes >= 64 || at % 64 == 0) ask_ahead<Q::kScaleBytes>(plane + at, far);
         if constexpr (Q::kSupers) {
           super_of(kept[(g - first) / kSuper], plane, g);
         } else {
           Q::scales(of[0], plane, g);
-          float(&to)[kOf][kLanes] = kept[(g - first) / Q::kSharing];
-          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(to[i]);
+          float(&to)[kOf<Q>][kLanes] = kept[(g - first) / Q::kSharing];
+          PHASOR_UNROLL for (size_t i = 0; i < kOf<Q>; ++i) of[0][i].store(to[i]);
         }
       }
       for (size_t g = first; g < end; ++g) {
         ask_ahead<Q::kGroupBytes>(values[0] + g * Q::kGroupBytes, far);
         typename Q::Sum sum[Q::kPlanes][1];
-        sum_group<Q, 1, 1>(sum, row, planes, values, g);
-        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) {
+        if constexpr (!Q::kFine) sum_group<Q, 1, 1>(sum, row, planes, values, g);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf<Q>; ++i) {
           if constexpr (Q::kSupers)
             of[0][i] = kept[(g - first) / kSuper].at(g % kSuper, i);
           else
             of[0][i] = V::load(kept[(g - first) / Q::kSharing][i]);
         }
-        add_group<Q, 1, 1>(acc, sum, row, g, of,
-                           [&](size_t) PHASOR_LAMBDA { return row[0].scaled_total(g); });
+        if constexpr (Q::kFine)
+          add_halves<Q, 1, 1>(acc, row, values, g, of);
+        else
+          add_group<Q, 1, 1>(acc, sum, row, g, of,
+                             [&](size_t) PHASOR_LAMBDA { return row[0].scaled_total(g); });
       }
     }
   }
@@ -721,13 +813,15 @@ struct Quantized {
       store_tile(out, acc, p * kLanes);
     }
   }
-  // The same of tables: those of some groups, then all panels by them. Chains wait in y.
+  // The same where the inputs become something first, tables or words: those of some groups, then
+  // all panels by them. Chains wait in y.
   template <class Q>
-  static PHASOR_APART void looked_up_stream(const Outputs& out, const IntRows<Q::kPlanes>& in,
+  static PHASOR_APART void prepared_stream(const Outputs& out, const IntRows<Q::kPlanes>& in,
                                             const unsigned char* w, size_t panels) {
     constexpr size_t kPlanes = Q::kPlanes, kAtOnce = 256 / kPlanes;
-    alignas(64) int8_t tables[kPlanes * kAtOnce * Q::kInputs];
-    int32_t starts[kPlanes * kAtOnce];
+    constexpr bool kTables = Q::kInputs != 0;
+    alignas(64) int8_t tables[kTables ? kPlanes * kAtOnce * Q::kInputs : 1];
+    int32_t starts[kPlanes * kAtOnce * Q::kStarts];
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes,
                  far = panels * bytes > Linear<L>::kCached ? kFar : 0;
@@ -736,13 +830,14 @@ struct Quantized {
       const size_t left = groups - first, count = left < kAtOnce ? left : kAtOnce;
       for (size_t i = 0; i < kPlanes; ++i)
         for (size_t g = 0; g < count; ++g)
-          starts[i * count + g] = L::Int4m::tables(tables + (i * count + g) * Q::kInputs,
-                                                   in.plane(i) + (first + g) * kGroup);
-      const IntRows<kPlanes> row[1] = {{tables, in.scale + first, starts, count, count}};
+          Q::prepare(tables + (i * count + g) * Q::kInputs, starts + (i * count + g) * Q::kStarts,
+                     in.plane(i) + (first + g) * kGroup);
+      const IntRows<kPlanes> row[1] = {{kTables ? tables : in.q + first * kGroup, in.scale + first,
+                                        starts, kTables ? count : groups, count * Q::kStarts}};
       const Outputs to = count == left ? out : Outputs{out.y, out.ldy, nullptr, 0};
       for (size_t p = 0; p < panels; ++p) {
         const unsigned char* panel = w + p * bytes;
-        const unsigned char *planes[1] = {panel + panel_scale(Type::q1, 0, first)},
+        const unsigned char *planes[1] = {panel + Q::scales_at(first)},
                             *values[1] = {panel + plane + first * Q::kGroupBytes};
         V acc[1][1];
         start_chains(acc);
@@ -828,10 +923,13 @@ struct Quantized {
     constexpr size_t kRows = rows_at_once<Q>(T::kRowsInt8),
                      kRowsWhole = kCoded ? kRows : rows_at_once<Q>(T::kRowsWhole),
                      kPanelsWhole = kCoded ? T::kPanelsInt8 : T::kPanelsWhole;
-    if constexpr (T::kStream && std::is_base_of<Q1, Q>::value)
-      if (rows == 1)
-        return looked_up_stream<std::conditional_t<Q::kPlanes == 2, Wide<LookedUp>, LookedUp>>(
-            out, in, bytes, panels);
+    constexpr bool kLooked = std::is_base_of<Q1, Q>::value;
+    if constexpr (T::kStream && (kLooked || Q::kFine))
+      if (rows == 1) {
+        using One = std::conditional_t<kLooked, LookedUp, Begun>;
+        return prepared_stream<std::conditional_t<Q::kPlanes == 2, Wide<One>, One>>(out, in, bytes,
+                                                                                    panels);
+      }
     if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)
@@ -850,17 +948,12 @@ struct Quantized {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    if constexpr (std::is_same<Q, Q6>::value)
-      return kernels_scalar.linear_q6(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-    else
     linear_quantized<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
   }
   template <class Q>
   static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
                            const int32_t* xsum, size_t rows, const void* w, const float* bias,
                            size_t bias_n, size_t panels, size_t groups) {
-    if constexpr (std::is_same<Q, Q6>::value)
-      return kernels_scalar.linear16_q6(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     using W = Wide<Q>;
     linear_quantized<W>({y, ldy, bias, bias_n}, rows_of<W>(xq, xs, xsum, groups), rows, w, panels);
   }

@@ -36,7 +36,9 @@ float largest(const float* x, size_t n) {
 // Value (o, k) of a panel whose values begin at p.
 int32_t weight(Type type, const unsigned char* panel, const unsigned char* p, size_t o, size_t k) {
   if (value_bits(type) == 8) return static_cast<int8_t>(p[panel_index_q8(o, k)]);
-  const unsigned n = code_in(p[panel_index_code(value_bits(type), o, k)], value_bits(type), k);
+  const unsigned bits = value_bits(type),
+                 n = code_at(p + k / kGroup * code_bytes(bits) * kLanes, bits, kLanes, o,
+                             k % kGroup);
   return minimum_type(type) ? static_cast<int32_t>(n) : code_value(type, panel, n);
 }
 
@@ -62,7 +64,12 @@ float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsi
     return value;
   }
   float acc = 0.0f;
-  for (size_t g = 0; g < groups; ++g) {
+  for (size_t k = 0; k < n && fine_type(type); k += kHalf) {
+    volatile float scale =
+        x.scale[r * groups + k / kGroup] * fine_scale(panel, Layout::panel16, groups, o, k / kHalf);
+    acc = std::fma(sums(k, k + kHalf), scale, acc);
+  }
+  for (size_t g = 0; g < groups && !fine_type(type); ++g) {
     Grid grid = {0, 0};
     const unsigned char* at = panel + panel_scale(type, o, g);
     if (minimum_type(type))
@@ -146,7 +153,7 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
-                          Type::q8r, Type::q2r})
+                          Type::q8r, Type::q2r, Type::q6})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 9})
         for (const size_t groups : Sizes{2, 8, 10, 18, 54, 130}) {

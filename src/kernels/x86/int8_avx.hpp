@@ -215,6 +215,52 @@ struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
 };
 #endif
 
+// Codes of six bits, from 0 on: step S of a group's eight has its low bits in one half of 64 bytes
+// and the others in a field of 64 (layout.h).
+template <class Int8>
+struct Int6Of256 : Int8 {
+  using Sum = typename Int8::Sum;
+  struct Weights {
+    __m256i v[2];
+  };
+  static PHASOR_INLINE Sum start(int32_t word) {
+    const __m256i s = _mm256_set1_epi32(word);
+    return {{s, s}};
+  }
+  template <size_t S>
+  static PHASOR_INLINE Weights codes(const unsigned char* group) {
+    using Field = Int4Of256<Int8>;
+    Weights w;
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i* const low = reinterpret_cast<const __m256i*>(group + S % 4 * 64) + i;
+      const __m256i* const high = reinterpret_cast<const __m256i*>(group + 256 + S % 2 * 64) + i;
+      w.v[i] = _mm256_or_si256(
+          Field::template field<S / 4 * 4, 0x0f>(_mm256_loadu_si256(low)),
+          Field::template field<static_cast<int>(S / 2 * 2) - 4, 0x30>(_mm256_loadu_si256(high)));
+    }
+    return w;
+  }
+};
+struct Int6Avx2 : Int6Of256<Int8Avx2> {  // 8·32·127 of codes less 32 fits 16 bits
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<false>(to, x); }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      s.v[i] = _mm256_add_epi16(s.v[i], _mm256_maddubs_epi16(w.v[i], x));
+      keep(s.v[i]);
+    }
+  }
+  static PHASOR_INLINE auto to_float(const Sum& s) { return Int4mAvx2::to_float(s); }
+};
+#if defined(__AVXVNNI__)
+struct Int6AvxVnni : Int6Of256<Int8AvxVnni> {
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<true>(to, x); }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
+  }
+};
+#endif
+
 PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;
   return {{V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))),
