@@ -33,8 +33,7 @@ struct Panel {
   }
 };
 
-// Output o of a row of whole numbers, 32 of which have a scale: in either order of the halves' own
-// sums, which are exact.
+// Output o of a row of whole numbers at(k), 32 of which have a scale.
 template <class At>
 float output(const Panel& panel, size_t o, const float* scale, At at) {
   float acc = 0.0f;
@@ -87,11 +86,12 @@ TEST_CASE("rule 1.27: linear q6, with weights of −32 and 31 and activations of
 
 TEST_CASE("rule 1.27: the largest sums of q6, with inputs of 8 and of 16 bits") {
   const size_t groups = 9, n = groups * kGroup, rows = 3;
-  for (const unsigned char code : {0x00, 0xff})
+  for (const int code : {0x00, 0xff})
     for (const int sign : {1, -1})
       for (const int by : {-128, 127}) {
         const size_t plane = Panel{nullptr, groups}.plane();
-        std::vector<unsigned char> w(Panel{nullptr, groups}.bytes(), code);
+        std::vector<unsigned char> w(Panel{nullptr, groups}.bytes(),
+                                     static_cast<unsigned char>(code));
         for (size_t i = 0; i < plane; ++i)
           w[i] = i % 288 >= 32 ? static_cast<unsigned char>(by) : i % 2 == 0 ? 0 : 0x3c;  // 1
         const Panel panel{w.data(), groups};

@@ -172,6 +172,55 @@ struct Int4Dotprod : Int8Dotprod {
 };
 #endif
 
+// Codes of six bits less 32: step S of a group's eight and the next have their low bits in one half
+// of 64 bytes each, and the others in a field of 64 (layout.h).
+template <class Int8>
+struct CodesOfSix : Int8 {
+  using Weights = typename Int8::Weights;
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
+  template <size_t S>
+  static PHASOR_INLINE Weights codes(const unsigned char* group) {
+    Weights w;
+    constexpr int kField = static_cast<int>(S / 2 * 2);
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) {
+      const uint8x16_t both = vld1q_u8(group + S % 4 * 64 + 16 * i),
+                       fields = vld1q_u8(group + 256 + 16 * i);
+      const uint8x16_t low = S < 4 ? both : vshrq_n_u8(both, 4),
+                       high = vreinterpretq_u8_s8(field<kField, (255 >> kField)>(fields)),
+                       n = vandq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(63));
+      w.v[i] = vreinterpretq_s8_u8(vsubq_u8(n, vdupq_n_u8(32)));
+    }
+    return w;
+  }
+};
+// Half a group's sums in 16 bits: 4·32·127 fits.
+struct Int6Neon : CodesOfSix<Int8Neon> {
+  struct Sum {
+    int16x8_t v[8];
+  };
+  static PHASOR_INLINE Sum start(int32_t) {
+    Sum s;
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = vdupq_n_s16(0);
+    return s;
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, const Values& x) {
+    PHASOR_UNROLL for (size_t j = 0; j < 2; ++j)
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+        const int8x16_t a = w.v[4 * j + i];
+        s.v[2 * i] = vmlal_s8(s.v[2 * i], vget_low_s8(a), x.v[j]);
+        s.v[2 * i + 1] = vmlal_s8(s.v[2 * i + 1], vget_high_s8(a), x.v[j]);
+      }
+  }
+  static PHASOR_INLINE VNeon to_float(const Sum& s) {
+    Int8Neon::Sum wide;
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) wide.v[i] = vpaddlq_s16(s.v[i]);
+    return Int8Neon::to_float(wide);
+  }
+};
+#if defined(__ARM_FEATURE_DOTPROD)
+using Int6Dotprod = CodesOfSix<Int8Dotprod>;
+#endif
+
 PHASOR_INLINE uint8x16_t looked_up(uint8x16_t table, uint8x16_t at) {
 #if defined(__aarch64__)
   return vqtbl1q_u8(table, at);

@@ -174,6 +174,52 @@ struct Q4k : Q4m {
   }
 };
 
+// Codes of six bits: of a half of a group, with the sums of −32·x that make them n − 32.
+struct Q6 {
+  static constexpr Type kType = Type::q6;
+  static constexpr bool kMinima = false;
+  static constexpr size_t kGroupBytes = kLanes * code_bytes(6);
+  // The codes of bytes 0 and 2 of the four of a step, or with `Odd` of 1 and 3: `At` is where their
+  // low bits begin, `Field` the others.
+  template <int At, int Field, int Odd>
+  static PHASOR_INLINE uint32_t codes(uint32_t low, uint32_t high) {
+    constexpr int kMove = Field + 8 * Odd - 4;
+    const uint32_t moved = kMove < 0 ? high << (kMove < 0 ? -kMove : 0) : high >> (kMove < 0 ? 0 : kMove);
+    return (low >> (At + 8 * Odd) & 0x000f000fu) | (moved & 0x00300030u);
+  }
+  template <int At, int Field>
+  static PHASOR_INLINE void add_step(int32_t& sum, const unsigned char* low,
+                                     const unsigned char* high, uint32_t x_even, uint32_t x_odd) {
+    const uint32_t a = word(low), b = word(high);
+    add_products(sum, codes<At, Field, 0>(a, b), x_even);
+    add_products(sum, codes<At, Field, 1>(a, b), x_odd);
+  }
+  // Half H of a group; w is at the first output's first value of the group.
+  template <int H, size_t Planes>
+  static PHASOR_INLINE Four sums(const int8_t* x, size_t apart, const unsigned char* w) {
+    Four s = {};
+    int32_t less = 0;
+    const auto step = [&](auto at) PHASOR_LAMBDA {
+      constexpr int kStep = decltype(at)::value;
+      const unsigned char *const low = w + kStep * 64, *const high = w + 256 + kStep % 2 * 64;
+      constexpr int kAt = 4 * H, kField = 4 * H + kStep / 2 * 2;
+      uint32_t x_even, x_odd;
+      inputs<Planes>(x_even, x_odd, x + 16 * H + 4 * kStep, apart);
+      add_products(less, 0xffe0ffe0u, x_even);
+      add_products(less, 0xffe0ffe0u, x_odd);
+      add_step<kAt, kField>(s.a, low, high, x_even, x_odd);
+      add_step<kAt, kField>(s.b, low + 4, high + 4, x_even, x_odd);
+      add_step<kAt, kField>(s.c, low + 8, high + 8, x_even, x_odd);
+      add_step<kAt, kField>(s.d, low + 12, high + 12, x_even, x_odd);
+    };
+    step(std::integral_constant<int, 0>());
+    step(std::integral_constant<int, 1>());
+    step(std::integral_constant<int, 2>());
+    step(std::integral_constant<int, 3>());
+    return {s.a + less, s.b + less, s.c + less, s.d + less};
+  }
+};
+
 // Σx of a group; of two planes of the whole numbers. Exact.
 template <size_t Planes>
 PHASOR_INLINE int32_t total(const int32_t* xsum, size_t groups, size_t g) {
@@ -218,6 +264,28 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
+// The same with a scale for each half of a group (1.27).
+template <size_t Planes>
+PHASOR_APART void with_halves(float* y, const int8_t* x, const float* xs,
+                              const unsigned char* plane, size_t o, const unsigned char* w,
+                              size_t groups) {
+  float acc[4] = {};
+  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
+    const unsigned char* const record = plane + g / kSuper * (kFineBytes * kLanes);
+    const auto add = [&](const Four& s, size_t h) PHASOR_LAMBDA {
+      const int32_t isum[4] = {s.a, s.b, s.c, s.d};
+      const uint32_t codes = word(record + (2 + 2 * (g % kSuper) + h) * kLanes + o);
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+        const float code = static_cast<float>(static_cast<int8_t>(codes >> 8 * i)),
+                    scale = half_at(record + 2 * (o + i)) * code;
+        acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale, acc[i]);
+      }
+    };
+    add(Q6::sums<0, Planes>(x, groups * kGroup, w), 0);
+    add(Q6::sums<1, Planes>(x, groups * kGroup, w), 1);
+  }
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
+}
 // The same with one scale for all of K (1.18): the planes' sums apart, which 32 bits hold.
 template <class Q, size_t Planes>
 PHASOR_APART void whole(float* y, const int8_t* x, float sx, const int32_t* xsum,
@@ -250,9 +318,7 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
                                   const int32_t* xsum, size_t rows, const void* w,
                                   const float* bias, size_t bias_n, size_t panels, size_t groups) {
   const unsigned char* panel = static_cast<const unsigned char*>(w);
-  size_t plane = panel_plane_bytes(Q::kType, groups);
-  if constexpr (Q::kMinima)
-    plane = static_cast<size_t>(record_plane_bytes(Q::kType, kLanes, groups));
+  const size_t plane = panel_plane_bytes(Q::kType, groups);
   for (size_t at = 0; at < panels * kLanes; at += 4) {
     const size_t i = at % kLanes;
     const unsigned char* values = panel + plane + i * 4;
@@ -261,7 +327,9 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
       const int8_t* const x = xq + r * Planes * groups * kGroup;
       const float* const scales = xs + r * groups;
       const int32_t* const sums = xsum + r * Planes * groups;
-      if constexpr (Q::kMinima)
+      if constexpr (fine_type(Q::kType))
+        with_halves<Planes>(to, x, scales, panel, i, values, groups);
+      else if constexpr (Q::kMinima)
         with_minima<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
       else
         grouped<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
@@ -300,6 +368,7 @@ struct Body {
   using Q2r = Codes<Type::q2r>;
   using Q4m = phasor::Q4m;
   using Q4k = phasor::Q4k;
+  using Q6 = phasor::Q6;
   template <class Q, size_t Planes>
   static PHASOR_INLINE void linear(float* y, size_t ldy, const int8_t* xq, const float* xs,
                                    const int32_t* xsum, size_t rows, const void* w,

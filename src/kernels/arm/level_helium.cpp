@@ -408,6 +408,83 @@ struct Helium {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
+  // Codes of six bits, with a scale for each half of a group (1.27).
+  struct Q6 {
+    static constexpr Type kType = Type::q6;
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(6);
+    static constexpr Type kMinima = Type::f32;
+    // Those of an output in either half: lanes of four values of k. The low bits lie as q4's, the
+    // others as q2's: two steps of a field, then of the next.
+    template <int Output>
+    static PHASOR_INLINE void codes(int8x16_t (&n)[2], uint32x4_t low, uint32x4_t high) {
+      const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(low));
+      const uint32x4_t words = vreinterpretq_u32_s8(gathered<256 + Output * 4>(high));
+      const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1)),
+                      by = vmulq_n_s32(vshrq_n_s32(lane, 1), -2);
+      const uint8x16_t upper = vdupq_n_u8(0x30);
+      n[0] = vreinterpretq_s8_u8(
+          vorrq_u8(vandq_u8(both, vdupq_n_u8(15)),
+                   vandq_u8(vreinterpretq_u8_u32(vshlq_u32(words, vaddq_n_s32(by, 4))), upper)));
+      n[1] = vreinterpretq_s8_u8(vorrq_u8(
+          vshrq_n_u8(both, 4), vandq_u8(vreinterpretq_u8_u32(vshlq_u32(words, by)), upper)));
+    }
+  };
+  // The sums of output First + O of each plane's halves into the lanes of `sum`.
+  template <size_t Planes, int First, int O>
+  static PHASOR_INLINE void fine_sums(int32_t (&sum)[Planes][2][4], uint32x4_t low,
+                                      uint32x4_t high, const int8_t* x, size_t apart) {
+    int8x16_t n[2];
+    Q6::codes<First + O>(n, low, high);
+    PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
+      PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
+        sum[i][h][O] = vmladavq_s8(n[h], vldrbq_s8(x + i * apart + h * kHalf));
+  }
+  // Adds one group to the chains of outputs First … First + 3. less: 32·Σx of each plane's halves.
+  template <size_t Planes, int First>
+  static PHASOR_INLINE void four_fine(v4& acc, uint32x4_t low, uint32x4_t high, const int8_t* x,
+                                      size_t apart, const int32_t (&less)[Planes][2],
+                                      const unsigned char* record, size_t g, float sx) {
+    int32_t sum[Planes][2][4];
+    fine_sums<Planes, First, 0>(sum, low, high, x, apart);
+    fine_sums<Planes, First, 1>(sum, low, high, x, apart);
+    fine_sums<Planes, First, 2>(sum, low, high, x, apart);
+    fine_sums<Planes, First, 3>(sum, low, high, x, apart);
+    const v4 number = halves(record + 2 * First);
+    const unsigned char* codes = record + (2 + 2 * (g % kSuper)) * kLanes + First;
+    PHASOR_UNROLL for (size_t h = 0; h < 2; ++h) {
+      const auto of = [&](size_t i) PHASOR_LAMBDA {
+        return v4{vcvtq_f32_s32(vsubq_n_s32(vldrwq_s32(sum[i][h]), less[i][h]))};
+      };
+      v4 total = of(0);
+      if constexpr (Planes == 2) total = fma(total, 255.0f, of(1));
+      const int8_t* const code = reinterpret_cast<const int8_t*>(codes + h * kLanes);
+      const v4 scale = number * v4{vcvtq_f32_s32(vldrbq_s32(code))};
+      acc = fma(total, v4{vmulq_n_f32(scale.v, sx)}, acc);
+    }
+  }
+  template <size_t Planes>
+  static PHASOR_APART void fine_chains(float* y, const int8_t* x, const float* xs,
+                                       const unsigned char* plane, const unsigned char* w,
+                                       size_t groups) {
+    const size_t apart = groups * kGroup;
+    v4 acc[4];
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
+    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
+      const uint32_t at = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w));
+      const uint32x4_t low = vaddq_n_u32(Q8::steps(), at),
+                       high = vaddq_n_u32(Fields<Type::q2>::steps(), at);
+      int32_t less[Planes][2];
+      PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
+        PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
+          less[i][h] = 32 * vaddvq_s8(vldrbq_s8(x + i * apart + h * kHalf));
+      const unsigned char* const record = plane + g / kSuper * (kFineBytes * kLanes);
+      four_fine<Planes, 0>(acc[0], low, high, x, apart, less, record, g, xs[g]);
+      four_fine<Planes, 4>(acc[1], low, high, x, apart, less, record, g, xs[g]);
+      four_fine<Planes, 8>(acc[2], low, high, x, apart, less, record, g, xs[g]);
+      four_fine<Planes, 12>(acc[3], low, high, x, apart, less, record, g, xs[g]);
+    }
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
+  }
   struct Q8r : Q8 {  // q8's values; one scale a row
     static constexpr Type kType = Type::q8r;
   };
@@ -466,8 +543,12 @@ struct Helium {
           whole_row<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs[r], xsum + r * Planes,
                                panel, groups);
       for (size_t r = 0; r < rows && !kOneScale; ++r)
-        group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
-                                xsum + r * Planes * groups, panel, panel + plane, groups);
+        if constexpr (fine_type(Q::kType))
+          fine_chains<Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups, panel,
+                              panel + plane, groups);
+        else
+          group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
+                                  xsum + r * Planes * groups, panel, panel + plane, groups);
       add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
     }
   }

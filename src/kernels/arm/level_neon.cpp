@@ -11,6 +11,7 @@ struct Level : LevelNeon {
   using Int8 = Int8Neon;
   using Int4 = Int4Neon;
   using Int4m = Int4Neon;
+  using Int6 = Int6Neon;
 #if defined(__aarch64__)
   // 32 registers, 4 a panel.
   struct Tiles {
