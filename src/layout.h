@@ -141,7 +141,7 @@ constexpr unsigned code_shift(unsigned bits, size_t k) {
 }
 constexpr size_t panel_index_code(unsigned bits, size_t o, size_t k) {  // of the byte
   const size_t group = code_bytes(bits);
-  return k / kGroup * (group * kLanes) + k % group / 4 * (kLanes * 4) + o * 4 + k % 4;
+  return k / kGroup * (group * kLanes) + k % kGroup % group / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
 // The code in its byte.
 constexpr unsigned code_in(unsigned byte, unsigned bits, size_t k) {
@@ -177,7 +177,7 @@ constexpr size_t panel_index(Type type, size_t o, size_t k) {
 constexpr size_t row_index(Type type, size_t cols, size_t row, size_t k) {
   const size_t at = row * static_cast<size_t>(stored_cols(type, cols)) + k;
   const unsigned bits = value_bits(type);
-  return bits >= 8 ? at : (at - k % kGroup) * bits / 8 + k % code_bytes(bits);
+  return bits >= 8 ? at : (at - k % kGroup) * bits / 8 + k % kGroup % code_bytes(bits);
 }
 // Of a value of fewer than 8 bits its byte's.
 constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }

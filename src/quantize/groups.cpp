@@ -17,11 +17,12 @@ struct Divisors {
   bool both_signs;  // first all of them negative, then positive
 };
 constexpr Divisors kQ8Divisors = {128.0f, -1.0f, 13, false}, kQ4Divisors = {6.0f, 0.25f, 17, true},
-                   kTableDivisors = {96.0f, 4.0f, 17, true};
+                   kTableDivisors = {96.0f, 4.0f, 17, true}, kFineDivisors = {28.0f, 1.0f, 9, true};
 
 struct Search {
   const Block& in;
-  const float* moments;
+  const Block* moments;
+  size_t width;  // columns
   float low, high;
   bool table;  // values are those of kRoundedTable
   float best_error[kLanes], best_scale[kLanes];
@@ -56,16 +57,16 @@ float nearest_in_table(float v) {
   return kNearest.of[whole - (twice < static_cast<float>(whole) ? 1 : 0) + 256];
 }
 
-// Σ moment·a·b of each row. The terms of row by row i and i + 16 are added, then i and i + 8, ….
+// Σ moment·a·b of each row. Of W terms i and i + W/2 are added, then i and i + W/4, ….
 void sum_products(float* out, const float (*a)[kLanes], const float (*b)[kLanes],
-                  const float* moments) {
+                  const Search& s) {
   float terms[kGroup][kLanes];
-  for (size_t k = 0; k < kGroup; ++k)
+  for (size_t k = 0; k < s.width; ++k)
     for (size_t o = 0; o < kLanes; ++o) {
       terms[k][o] = a[k][o] * b[k][o];
-      if (moments != nullptr) terms[k][o] *= moments[k];
+      if (s.moments != nullptr) terms[k][o] *= s.moments->x[k][o];
     }
-  for (size_t half = kGroup / 2; half != 0; half /= 2)
+  for (size_t half = s.width / 2; half != 0; half /= 2)
     for (size_t k = 0; k < half; ++k)
       for (size_t o = 0; o < kLanes; ++o) terms[k][o] += terms[k + half][o];
   memcpy(out, terms[0], sizeof terms[0]);
@@ -78,7 +79,7 @@ void attempt(Search* s, const float* wanted) {
     scale[o] = widen_f16(narrow_f16(wanted[o])) + 0.0f;  // never −0
     inverse[o] = scale[o] != 0.0f ? 1.0f / scale[o] : 0.0f;
   }
-  for (size_t k = 0; k < kGroup; ++k)
+  for (size_t k = 0; k < s->width; ++k)
     for (size_t o = 0; o < kLanes; ++o) {
       float v = s->in.x[k][o] * inverse[o];
       v = v > s->low ? v : s->low;
@@ -86,30 +87,30 @@ void attempt(Search* s, const float* wanted) {
       q[k][o] = s->table ? nearest_in_table(v) : nearest(v);
       rest[k][o] = s->in.x[k][o] - q[k][o] * scale[o];
     }
-  sum_products(error, rest, rest, s->moments);
+  sum_products(error, rest, rest, *s);
   for (size_t o = 0; o < kLanes; ++o) {
     if (!(error[o] < s->best_error[o])) continue;
     s->best_error[o] = error[o];
     s->best_scale[o] = scale[o];
-    for (size_t k = 0; k < kGroup; ++k) s->best[k][o] = q[k][o];
+    for (size_t k = 0; k < s->width; ++k) s->best[k][o] = q[k][o];
   }
 }
 
 // The scale that is best for the integers at hand: Σ moment·x·q / Σ moment·q².
 void refine(Search* s) {
   float products[kLanes], squares[kLanes], scale[kLanes];
-  sum_products(products, s->in.x, s->best, s->moments);
-  sum_products(squares, s->best, s->best, s->moments);
+  sum_products(products, s->in.x, s->best, *s);
+  sum_products(squares, s->best, s->best, *s);
   for (size_t o = 0; o < kLanes; ++o)
     scale[o] = squares[o] > 0.0f ? products[o] / squares[o] : s->best_scale[o];
   attempt(s, scale);
 }
 
 // Each row's value of largest magnitude, the first of equals.
-void extremes(float* out, const Block& in) {
+void extremes(float* out, const Block& in, size_t width) {
   for (size_t o = 0; o < kLanes; ++o) {
     out[o] = in.x[0][o];
-    for (size_t k = 1; k < kGroup; ++k)
+    for (size_t k = 1; k < width; ++k)
       if (__builtin_fabsf(in.x[k][o]) > __builtin_fabsf(out[o])) out[o] = in.x[k][o];
   }
 }
@@ -131,12 +132,14 @@ float nearest_int8(float v) noexcept {
 }
 
 bool quantize_block(QuantizedBlock* out, const Block& in, Type type,
-                    const float* moments) noexcept {
-  const bool q8 = value_bits(type) == 8, table = table_type(type), wide = q8 || table;
-  const Divisors& divisors = q8 ? kQ8Divisors : table ? kTableDivisors : kQ4Divisors;
-  Search s{in, moments, wide ? -128.0f : -8.0f, wide ? 127.0f : 7.0f, table, {}, {}, {}};
+                    const Block* moments) noexcept {
+  const bool q8 = value_bits(type) == 8, table = table_type(type), fine = fine_type(type);
+  const Divisors& divisors =
+      q8 ? kQ8Divisors : table ? kTableDivisors : fine ? kFineDivisors : kQ4Divisors;
+  const float most = q8 || table ? 128.0f : fine ? 32.0f : 8.0f;
+  Search s{in, moments, fine ? kHalf : kGroup, -most, most - 1.0f, table, {}, {}, {}};
   float extreme[kLanes];
-  extremes(extreme, in);
+  extremes(extreme, in, s.width);
   for (size_t o = 0; o < kLanes; ++o) {
     s.best_error[o] = s.best_scale[o] = kInfinity;
     if (q8) extreme[o] = __builtin_fabsf(extreme[o]);

@@ -7,32 +7,35 @@
 namespace phasor {
 
 // 16 rows at one group of 32 columns, the columns outermost: x[k][o]. What lies outside the matrix
-// is 0.
+// is 0. Of q6 16 columns are of one row: those that share scale o of its record.
 struct Block {
   float x[kGroup][kLanes];
 };
 
-// A block as q8, q4 or q4t: integers, and the bits of 16 f16 scales.
+// A block as q8, q4, q4t or q6: integers, and the bits of 16 f16 scales.
 struct QuantizedBlock {
   float q[kGroup][kLanes];
   uint16_t scales[kLanes];
 };
 
 // Of the scales that are tried for each row the one whose sum of moment·(x − scale·q)² is smallest.
-// moments (32): of the columns' inputs; NULL: all 1. False when a scale does not fit f16.
-bool quantize_block(QuantizedBlock* out, const Block& in, Type type, const float* moments) noexcept;
+// moments: of the inputs of the columns; NULL: all 1. False when a scale does not fit f16.
+bool quantize_block(QuantizedBlock* out, const Block& in, Type type, const Block* moments) noexcept;
 
 // The nearest integer, of two the even one, within ±127.
 float nearest_int8(float v) noexcept;
 
-// Groups with a scale and a minimum, q4m and q4k, as tools/phasor/format/minima.py makes them.
-// Values that share a record of scales and minima: a group of q4m, eight of q4k.
+// Values that share a record of scales (layout.h): a group of q4m, eight of q4k and q6.
 constexpr size_t kMostOfRecord = kGroup * kSuper;
 constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
 
-// x (count ≤ values_of_record): n (count) of 0 … 15 each, and their record (record_bytes). False
-// where a value is not finite or a scale does not fit f16.
-bool quantize_minimum(unsigned char* record, unsigned char* n, const float* x, size_t count,
-                      Type type) noexcept;
+constexpr size_t kMostRecordBytes = kFineBytes;
+
+// x (count ≤ values_of_record): their codes n (count), their record (record_bytes), and what these
+// stand for (count), as tools/phasor/format/minima.py and fine.py make them. moments (count) or
+// NULL; q4m and q4k do not take them. False where a value is not finite or a scale does not fit
+// f16.
+bool quantize_record(unsigned char* record, unsigned char* n, float* stored, const float* x,
+                     const float* moments, size_t count, Type type) noexcept;
 
 }  // namespace phasor

@@ -5,6 +5,8 @@
 #include "../format/tensors.h"
 
 namespace phasor {
+static_assert(PHASOR_TYPES == kTypes, "each type has a report");
+
 namespace {
 
 constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAlign = 64;

@@ -38,6 +38,23 @@ size_t value_at(const Rows& r, size_t o, size_t k) {
   return plane_bytes(r) + at * value_bytes(r.type);
 }
 
+// Where the group of row o and column k lies, of codes; of a panel all 16 rows'.
+size_t group_at(const Rows& r, size_t o, size_t k) {
+  const size_t bytes = code_bytes(value_bits(r.type)) * kLanes;
+  return plane_bytes(r) + (r.layout == Layout::panel16
+                               ? k / kGroup * bytes
+                               : row_index(r.type, r.cols, r.first + o, k - k % kGroup));
+}
+
+// A field of a group, which is 0.
+void put_field(unsigned char* group, unsigned bits, const Rows& r, size_t o, size_t k,
+               unsigned value) {
+  const bool panel = r.layout == Layout::panel16;
+  const size_t in = k % code_bytes(bits), lanes = panel ? kLanes : 1;
+  unsigned char& byte = group[in / 4 * (lanes * 4) + (panel ? o * 4 : 0) + in % 4];
+  byte = static_cast<unsigned char>(byte | value << code_shift(bits, k));
+}
+
 float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
   const unsigned char* p = in + value_at(r, o, k);
   switch (r.type) {
@@ -54,6 +71,13 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
   if (minimum_type(r.type)) {
     const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
     return static_cast<float>(code_in(*p, bits, k)) * grid.scale + grid.least;
+  }
+  if (fine_type(r.type)) {
+    const bool panel = r.layout == Layout::panel16;
+    const unsigned code =
+        code_at(in + group_at(r, o, k), bits, panel ? kLanes : 1, panel ? o : 0, k % kGroup);
+    return static_cast<float>(code_value(r.type, in, code)) *
+           fine_scale(in, r.layout, groups(r), r.first + o, k / kHalf);
   }
   const unsigned char* at = in + scale_at(r, o, k / kGroup);
   const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
@@ -174,7 +198,7 @@ float store_integer(unsigned char* p, Type type, size_t in_group, int value, uin
 }
 
 // Columns of a group. False where a value or a scale is too large for the type.
-bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, const float* moments,
+bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, const Block* moments,
                  StoredError* error) {
   QuantizedBlock q;
   const bool quantized = quantized_type(r.type);
@@ -204,7 +228,7 @@ void store_f32(unsigned char* p, float x) {
 // A row with one scale: its largest value, rotated where the type is, becomes ±127
 // (docs/reference/file-format.md). False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
-               size_t o, StoredError* error) {
+               size_t o, const float*, StoredError* error) {
   const float rotation = rotation_between(from, to);
   float largest = 0, x[kRowStep];
   const bool finite = note_given(error, in, from, o);
@@ -228,18 +252,33 @@ bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, cons
   return true;
 }
 
-// A row with minima.
-bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* in,
-                       const Rows& from, size_t o, StoredError* error) {
+// The moment of an input; of a rotated one the mean of its block's, the parts of it summed in their
+// order.
+float moment_of(const float* moments, const Rows& to, size_t k) {
+  if (!to.rotated) return moments[k];
+  const size_t block = rotation_block(to.cols);
+  const float part = 1.0f / static_cast<float>(block);
+  float sum = 0;
+  for (size_t i = k / block * block, end = i + block; i < end; ++i) sum += moments[i] * part;
+  return sum;
+}
+
+// A row whose groups share records.
+bool store_record_row(unsigned char* out, const Rows& to, const unsigned char* in,
+                      const Rows& from, size_t o, const float* moments, StoredError* error) {
   const size_t span = values_of_record(to.type), bytes = record_bytes(to.type);
   const float rotation = rotation_between(from, to);
   if (!note_given(error, in, from, o)) return false;
   for (size_t first = 0, at = 0; first < to.cols; first += span, at += bytes) {
-    float x[kMostOfRecord];
-    unsigned char record[kSuperBytes], n[kMostOfRecord];
+    float x[kMostOfRecord], stored[kMostOfRecord], weights[kMostOfRecord];
+    unsigned char record[kMostRecordBytes], n[kMostOfRecord];
     const size_t count = to.cols - first < span ? to.cols - first : span;
     load_span(x, in, from, o, first, count, rotation);
-    if (!quantize_minimum(record, n, x, count, to.type)) return false;
+    for (size_t j = 0; moments != nullptr && j < count; ++j)
+      weights[j] = moment_of(moments, to, first + j);
+    if (!quantize_record(record, n, stored, x, moments != nullptr ? weights : nullptr, count,
+                         to.type))
+      return false;
     for (size_t i = 0; i < bytes; ++i) {
       const size_t row = to.first + o,
                    whole = static_cast<size_t>(row_record_bytes(to.type, groups(to)));
@@ -247,46 +286,38 @@ bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* 
                                        : row * whole + at + i] = record[i];
     }
     for (size_t i = 0; i < count; ++i) {
-      const Grid grid = grid_at(record, to.type, Layout::rows, kSuper, 0, i / kGroup);
-      unsigned char* p = out + value_at(to, o, first + i);
-      *p = static_cast<unsigned char>(*p | n[i] << (i % kGroup < kGroup / 2 ? 0 : 4));
-      note_rotated(error, x[i], static_cast<float>(n[i]) * grid.scale + grid.least);
+      unsigned char* const group = out + group_at(to, o, first + i);
+      put_field(group, 4, to, o, i, n[i] & 15u);
+      if (fine_type(to.type)) {
+        const size_t lanes = to.layout == Layout::panel16 ? kLanes : 1;
+        put_field(group + code_bytes(4) * lanes, 2, to, o, i, unsigned{n[i]} >> 4);
+      }
+      note_rotated(error, x[i], stored[i]);
     }
   }
   return true;
 }
 
-// The moment of a rotated input: the mean of its block's, the parts of it summed in their order.
-float mean_of_block(const float* moments, size_t cols, size_t k) {
-  const size_t block = rotation_block(cols);
-  const float part = 1.0f / static_cast<float>(block);
-  float sum = 0;
-  for (size_t i = k / block * block, end = i + block; i < end; ++i) sum += moments[i] * part;
-  return sum;
-}
-
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                   const float* moments, StoredError* error) {
-  if (whole_type(to.type) || minimum_type(to.type)) {
-    const auto store = whole_type(to.type) ? store_row : store_minimum_row;
+  if (whole_type(to.type) || record_groups(to.type) != 0) {
+    const auto store = whole_type(to.type) ? store_row : store_record_row;
     for (size_t o = 0; o < to.count; ++o)
-      if (!store(out, to, in, from, o, error)) return false;
+      if (!store(out, to, in, from, o, moments, error)) return false;
     return true;
   }
   const float rotation = rotation_between(from, to);
   for (size_t o = 0; to.rotated && o < to.count; ++o)
     if (!note_given(error, in, from, o)) return false;
   for (size_t g = 0; g < groups(to); ++g) {
-    Block b;
-    float padded[kGroup] = {};
+    Block b, padded{};
     load_block(&b, in, from, g, rotation);
     for (size_t k = g * kGroup; k < to.cols && k < (g + 1) * kGroup; ++k)
-      padded[k % kGroup] = moments == nullptr ? 1
-                           : to.rotated       ? mean_of_block(moments, to.cols, k)
-                                              : moments[k];
+      for (float& moment : padded.x[k % kGroup])
+        moment = moments != nullptr ? moment_of(moments, to, k) : 1;
     // of a table padding is rounded to no 0, and does not count
     const bool weighted = moments != nullptr || table_type(to.type);
-    if (!store_block(out, to, g, b, weighted ? padded : nullptr, error)) return false;
+    if (!store_block(out, to, g, b, weighted ? &padded : nullptr, error)) return false;
   }
   return true;
 }

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from phasor import vectors as V  # noqa: E402
 from phasor.files import replacing
 from phasor.format import descriptor as D  # noqa: E402
-from phasor.format import layout as L  # noqa: E402
+from phasor.format import layout as L
+from phasor.format import records  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import (
     CHAT,
@@ -783,12 +784,12 @@ MINIMA = {
     "tiny-bert": (L.Q4M,),
     "tiny-gptj": (L.Q4M, L.Q4K),
 }
-# Types that no float is rounded to, by a rule of their own.
-GIVEN = {"tiny-bert": (L.Q4T, L.Q2), "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R)}
+# Types with a rule of the models' own.
+GIVEN = {"tiny-bert": (L.Q4T, L.Q2, L.Q6), "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6)}
 # Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
 # types of the converter's rounding else.
 INPUTS16 = {
-    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1, L.Q2R),
+    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6),
     "tiny-pre-learned": (L.Q8,),
 }
 # Rotated inputs: a parallel block, and a tied embedding whose rows are looked up.
@@ -854,6 +855,8 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
         near = np.clip(np.rint(values / np.maximum(means, 2.0**-38)), -1, 2).astype(np.int8)
         wide = L.round_up(values.shape[1], L.ROW_STEP)
         return Quantized(means, np.pad(near, ((0, 0), (0, wide - values.shape[1]))), kind_)
+    if kind_ == L.Q6:
+        return fine(values)
     grid = {
         L.Q4T: np.array([i * abs(i) for i in range(-8, 8)]) * 2,
         L.Q2: np.array([-1, 0, 1, 2]),
@@ -867,6 +870,26 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
     parts = np.divide(groups, wide, where=wide > 0, out=np.zeros_like(groups))
     nearest = np.abs(parts[..., None] - grid.astype(np.float32)).argmin(axis=3)
     return Quantized(scales, grid[nearest].astype(np.int8).reshape(len(values), -1), kind_)
+
+
+def fine(values: np.ndarray) -> Quantized:
+    """q6: the largest of 16 columns is 31 steps, every second scale is negative, and so is every
+    second record's number; a code that is 127 becomes −128."""
+    halves = _groups(values).reshape(len(values), -1, 16)
+    wanted = np.abs(halves).max(axis=2) / np.float32(31)
+    wanted = np.pad(wanted, ((0, 0), (0, -wanted.shape[1] % 16))).reshape(len(values), -1, 16)
+    of = np.zeros(wanted.shape[:2], records.record_of(L.Q6))
+    of["d"] = wanted.max(axis=2) / np.float32(127)
+    of["d"][:, 1::2] *= -1
+    wide = of["d"].astype(np.float32)[..., None]
+    codes = np.rint(np.divide(wanted, wide, where=wide != 0, out=np.zeros_like(wanted)))
+    codes[..., 1::2] *= -1
+    of["codes"] = np.where(codes == 127, -128, np.clip(codes, -128, 127))
+    scale = (wide * of["codes"]).reshape(len(values), -1)[:, : halves.shape[1], None]
+    q = np.rint(np.divide(halves, scale, where=scale != 0, out=np.zeros_like(halves)))
+    n = np.where(scale != 0, np.clip(q, -32, 31) + 32, 0).reshape(len(values), -1)
+    n[:, values.shape[1] :] = 0
+    return Quantized(of, n.astype(np.int8), L.Q6)
 
 
 def with_minus_128(values: np.ndarray) -> Quantized:
@@ -924,7 +947,7 @@ def write_described(
     def stored(values: np.ndarray) -> Quantized:
         return (
             given(values, kind_)
-            if kind_ not in L.ROUNDED or kind_ in L.TABLES
+            if kind_ not in L.ROUNDED or kind_ in L.TABLES + L.FINE
             else Quantized(*L.quantize(values, kind_), kind_)
             if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)

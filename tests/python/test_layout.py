@@ -5,6 +5,7 @@ import pytest
 
 from phasor.format import checksum
 from phasor.format import layout as L
+from phasor.format import scales
 
 
 def slow_crc(data: bytes) -> int:
@@ -271,7 +272,7 @@ def test_moments_of_one_change_nothing_and_blocks_do_not_matter(kind, monkeypatc
     want = L.quantize(x, kind)
     for got in (
         L.quantize(x, kind, np.ones(100, np.float32)),
-        (monkeypatch.setattr(L, "_BLOCK_GROUPS", 3), L.quantize(x, kind))[1],
+        (monkeypatch.setattr(scales, "_AT_ONCE", 3), L.quantize(x, kind))[1],
     ):
         assert np.array_equal(got[0], want[0]) and np.array_equal(got[1], want[1])
 

@@ -98,7 +98,7 @@ CASES = [
         ["quantize", LANGUAGE, "b.phasor", "--bytes", "1M"],
         *(
             ["quantize", LANGUAGE, f"{t}.phasor", "--type", t]
-            for t in "f32 f16 bf16 q8 q4 q8r q8rh q4m q4k q4t".split()
+            for t in "f32 f16 bf16 q8 q4 q8r q8rh q4m q4k q4t q6".split()
         ),
     ),
     case(

@@ -100,7 +100,7 @@ def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> N
     tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(quantized).tensors}
     types = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
     exact = {n: gguf.quants.dequantize(t.data, t.tensor_type) for n, t in tensors.items()}
-    file, own = PhasorFile(kept), {"Q4_K": L.Q4K, "Q6_K": L.Q8}
+    file, own = PhasorFile(kept), {"Q4_K": L.Q4K, "Q6_K": L.Q6}
     separate = 0
     for slot in R.slots(file.descriptor):
         if slot.stack != R.DECODER or not slot.matrix:
@@ -116,13 +116,7 @@ def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> N
         full = [f"blk.{slot.set}.{name}.weight" for name in names]
         want, got = np.concatenate([exact[n] for n in full]), file.weights(slot.key)
         assert {own[types[n]] for n in full} == {file.entries[slot.key].type}, slot.name
-        if types[full[0]] == "Q4_K":
-            assert np.array_equal(got.astype(np.float32), want), slot.name
-        else:  # evenly spread over a step
-            shape = (len(want), -1, L.GROUP)
-            steps = np.abs(want.reshape(shape)).max(axis=2, keepdims=True) / 127
-            off = (got - want).reshape(shape) / steps
-            assert np.abs(off).max() <= 2 and np.sqrt((off**2).mean()) <= 0.3, slot.name
+        assert np.array_equal(got.astype(np.float32), want), slot.name
         separate += slot.role == R.V
     assert {"Q4_K", "Q6_K"} == {types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)}
     assert separate == [types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)].count("Q6_K")
@@ -146,14 +140,14 @@ def test_logits_are_the_descriptions_and_llama_cpps(
     phasor: Path, quantized: Path, kept: Path, widened: Path
 ) -> None:
     """The program computes what the file says; the file widened is llama.cpp's on its file widened;
-    Q6_K as q8 moves it less than 0.0005 nats, the inputs in int8 no more than 0.003 more, and those
-    of 16 bits nothing more."""
+    the file's own types have its values, so that only inputs of int8 move it, by at most 0.0035
+    nats, and those of 16 bits nothing more."""
     exact = Reference(PhasorFile(widened)).decode(IDS).logits
     gguf_models.widen(quantized, quantized.with_name("widened.gguf"))
     theirs = LlamaCpp(quantized.with_name("widened.gguf")).logits(IDS)
     assert np.abs(theirs - exact).max() <= 1e-5 * np.ptp(exact)
     floats = Reference(PhasorFile(kept), emulate=False).decode(IDS).logits
-    assert divergence(exact, floats) <= 5e-4
+    assert divergence(exact, floats) <= 1e-9
     for bits, most in (("8", 3.5e-3), ("16", 5e-4)):
         file = converted(quantized, None, "--inputs", bits)
         assert subprocess.run([phasor, "verify", file], capture_output=True).returncode == 0
@@ -182,10 +176,9 @@ def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
         if slot.stack == R.DECODER and slot.role == R.FFN_OUT:
             tensor = tensors[f"blk.{slot.set}.ffn_down.weight"]
             became[tensor.tensor_type.name, L.TYPES[file.entries[slot.key].type]] += 1
-            if tensor.tensor_type.name == "Q4_K":
-                want = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-                assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
-    assert set(became) == {("Q4_K", "q4k"), ("Q6_K", "q8")}, became
+            want = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
+    assert set(became) == {("Q4_K", "q4k"), ("Q6_K", "q6")}, became
     ids = LlamaCpp(source).ids(TEXT)[:EXCERPT]
     exact = logits(phasor, widened, ids)
     floats = Reference(PhasorFile(kept), emulate=False, dtype=np.float32).decode(ids).logits
@@ -199,9 +192,9 @@ def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
     assert found[0] <= 5e-4 and found[1] <= found[2] + 5e-4
 
 
-def test_a_billion_weights_are_no_larger_than_an_eighth_more(tmp_path: Path) -> None:
-    """The shape of Llama 3.2 1B, random weights, no tokenizer: what Q6_K costs as q8. Its embedding
-    is the output's matrix too, so a third of the file is Q6_K."""
+def test_a_billion_weights_are_no_larger(tmp_path: Path) -> None:
+    """The shape of Llama 3.2 1B, random weights, no tokenizer. Its embedding is the output's matrix
+    too, so a third of the file is Q6_K."""
     if not os.environ.get("SWEEP"):
         pytest.skip("a quarter of an hour, 4 GB of disk: SWEEP=1")
     source = as_q4_k_m(random_file(tmp_path / "f16.gguf", layers=16, width=2048, hidden=8192))
@@ -211,7 +204,7 @@ def test_a_billion_weights_are_no_larger_than_an_eighth_more(tmp_path: Path) -> 
     sizes = [path.stat().st_size for path in (source, kept)]
     print(f"{dict(kinds)}: {sizes[0]:,} bytes become {sizes[1]:,}, {sizes[1] / sizes[0]:.4f}")
     assert kinds["Q4_K"] and kinds["Q6_K"] == 1 + 2 * 8
-    assert sizes[1] <= 1.125 * sizes[0]
+    assert sizes[1] <= 1.002 * sizes[0]
 
 
 def random_file(path: Path, layers: int, width: int, hidden: int) -> Path:

@@ -15,7 +15,7 @@ LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
 INPUTS16, INPUTS_ROTATED = f"{OURS}, inputs of 16 bits", f"{OURS}, rotated inputs"
 TYPES_135M = ("f32", "f16", "q8", "q8r", "q4", "q4m")
-TYPES_INPUTS = ("q8", "q4", "q4m", "q4k", "q8r", "q8rh")
+TYPES_INPUTS = ("q8", "q4", "q4m", "q4k", "q6", "q8r", "q8rh")
 PEERS = {LLAMA: ("llama", "gguf"), CT2: ("ct2-decoder", "ct2")}  # name in peers.py, kind of file
 BATCHES = (1, 2, 4, 8, 16, 32)
 

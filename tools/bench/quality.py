@@ -67,9 +67,10 @@ TYPES = (
     ("q4k", None),
     ("q4t", None),
     ("q4t", "q8"),
+    ("q6", None),
 )  # of the matrices, and of the output's where it is another
 FLOATS = ("f32", "f16", "bf16")
-WEIGHED = ("q8", "q4", "q4t")  # by moments
+WEIGHED = ("q8", "q4", "q4t", "q6")  # by moments
 EXCERPT = 128  # tokens whose logits are compared
 _ANSWER = 64  # most tokens of an answer
 _CHARACTERS = 6  # of a token, at most on average

@@ -44,7 +44,7 @@ REQUIRED = (META, DIRECTORY, DATA)
 class Quantized(NamedTuple):
     """A matrix that is quantized already: stored as it is."""
 
-    scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
+    scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of q4m, q4k and q6 records (records.py)
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
     type: int = L.Q8  # values of q8, q4t, q4, q2, q1 as they are; of q4m and q4k: 0 … 15
     rotated: bool = False  # the rotated matrix's, for rotated inputs (L.INPUTS_ROTATED)
@@ -293,7 +293,7 @@ class PhasorFile:
             q = self.quantized(key)
             if e.type in L.WHOLE and e.type not in L.ROTATED:
                 return Narrow(q.values[:, : e.cols], q.scales)
-            exact = e.type in L.GROUPED and not q.rotated
+            exact = e.type in L.GROUPED + L.FINE and not q.rotated
             return Narrow(q.widened(e.cols, np.float32 if exact else np.float64))
         if e.type == L.F64:
             return Narrow(data.view("<f8"))

@@ -11,7 +11,8 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from phasor.errors import PhasorError
-from phasor.format import minima
+from phasor.format import fine, minima, records
+from phasor.format.scales import search_rows
 from phasor.format.types import *
 
 _ALLOWED = {PANEL16: MATRICES, ROWS: MATRICES, VECTOR: (F32, F64)}
@@ -56,8 +57,8 @@ def scale_plane_bytes(count: int, kind: int = Q8) -> int:
 
 def counts_of(cols: int, kind: int) -> tuple[int, int]:
     """Of a row in memory: scales (of q4m and q4k records), and values."""
-    if kind in MINIMA:
-        return minima.records_of(cols, kind), minima.groups_of(cols) * GROUP
+    if kind in RECORDS:
+        return records.records_of(cols, kind), records.groups_of(cols) * GROUP
     if kind in WHOLE:
         if cols > MOST_IN_ROW:
             raise PhasorError(f"{cols} inputs, {TYPES[kind]} has at most {MOST_IN_ROW}")
@@ -72,8 +73,8 @@ def row_bytes(cols: int, kind: int) -> int:
 
 def panel_bytes(kind: int, cols: int) -> int:
     """Bytes of one panel of 16 rows by `cols`."""
-    if kind in MINIMA:
-        return minima.tensor_bytes(LANES, cols, kind)
+    if kind in RECORDS:
+        return records.tensor_bytes(LANES, cols, kind)
     if kind in QUANTIZED:
         scales, _ = counts_of(cols, kind)
         return scale_plane_bytes(scales * LANES, kind) + LANES * row_bytes(cols, kind)
@@ -87,8 +88,8 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return rows * BITS[kind] // 8
     if layout == PANEL16:
         return panels * panel_bytes(kind, cols)
-    if kind in MINIMA:
-        return minima.tensor_bytes(rows, cols, kind)
+    if kind in RECORDS:
+        return records.tensor_bytes(rows, cols, kind)
     if kind not in QUANTIZED:
         return rows * cols * BITS[kind] // 8
     scales, _ = counts_of(cols, kind)
@@ -111,27 +112,6 @@ def flush_subnormals(values: np.ndarray) -> np.ndarray:
                 flat = out.reshape(-1)
             flat[part][tiny] = 0
     return out
-
-
-# What a group's scale is tried as: the value of largest magnitude (of q8 the magnitude) divided by
-# each of these.
-DIVISORS = {
-    Q8: tuple(range(128, 115, -1)),
-    Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
-    Q4T: tuple(sign * i for sign in (-1, 1) for i in range(96, 161, 4)),
-}
-# The value of the table that is nearest to v, of two the larger, is that at ⌊2v⌋ + 256.
-_STANDARD = np.array(ROUNDED_TABLE, np.float32)
-_PLACES = np.searchsorted(_STANDARD[:-1] + _STANDARD[1:], np.arange(-256, 256), side="right")
-_NEAREST = _STANDARD[_PLACES]
-_REFINEMENTS = 2
-_BLOCK_GROUPS = 2048
-
-
-def nearest_of_table(v: np.ndarray) -> np.ndarray:
-    """The value of the standard table that is nearest to each of v (f32, −128 … 127)."""
-    result: np.ndarray = np.take(_NEAREST, np.floor(v + v).astype(np.intp) + 256)
-    return result
 
 
 def rotation_block(cols: int) -> int:
@@ -203,84 +183,18 @@ def quantize(
         return _quantize_whole(np.asarray(x, np.float32), kind)
     if kind in MINIMA:
         return minima.quantize(np.asarray(x, np.float32), kind)
+    if kind in FINE:
+        return fine.quantize(np.asarray(x, np.float32), moments)
     rows, cols = x.shape
-    groups = -(-cols // GROUP)
-    padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
+    padded = np.zeros((rows, round_up(cols, GROUP)), dtype=np.float32)
     padded[:, :cols] = x
     weight = None
     if moments is None and kind in TABLES:  # padding is rounded to no 0, and does not count
         moments = np.ones(cols, np.float32)
     if moments is not None:
-        weight = np.zeros(groups * GROUP, dtype=np.float32)
+        weight = np.zeros(padded.shape[1], dtype=np.float32)
         weight[:cols] = moments
-        weight = weight.reshape(groups, GROUP)
-    flat = padded.reshape(-1, GROUP)
-    scales, q = np.empty(len(flat), np.float16), np.empty(flat.shape, np.int8)
-    for first in range(0, len(flat), _BLOCK_GROUPS):
-        part = slice(first, min(first + _BLOCK_GROUPS, len(flat)))
-        given = (
-            None
-            if weight is None
-            else np.ascontiguousarray(weight[np.arange(part.start, part.stop) % groups].T)
-        )
-        scales[part], q[part] = _quantize_groups(np.ascontiguousarray(flat[part].T), given, kind)
-    return scales.reshape(rows, groups), q.reshape(rows, groups * GROUP)
-
-
-def _tree(terms: np.ndarray) -> np.ndarray:
-    """(32, M) -> (M): term i and i + 16, then i and i + 8, … The terms are overwritten."""
-    half = GROUP // 2
-    while half:
-        terms[:half] += terms[half : 2 * half]
-        half //= 2
-    result: np.ndarray = terms[0]
-    return result
-
-
-def _quantize_groups(
-    x: np.ndarray, moments: np.ndarray | None, kind: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(32, M) f32 -> f16 (M,), int8 (M, 32)."""
-    count = x.shape[1]
-    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]
-    if kind == Q8:
-        extreme = np.abs(extreme)
-    best_error, best_scale = np.full(count, np.inf, np.float32), np.full(count, np.inf, np.float32)
-    best, q, work = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
-    most = 8 if kind == Q4 else 128
-
-    def weighted() -> np.ndarray:
-        return _tree(work if moments is None else np.multiply(work, moments, out=work))
-
-    def attempt(scale: np.ndarray) -> None:
-        scale = scale.astype(np.float16).astype(np.float32) + np.float32(0)  # never −0
-        inverse = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
-        np.multiply(x, inverse, out=q)
-        np.minimum(np.maximum(q, -most, out=q), most - 1, out=q)
-        if kind in TABLES:
-            q[:] = nearest_of_table(q)
-        else:
-            np.rint(q, out=q)
-        np.subtract(x, np.multiply(q, scale, out=work), out=work)
-        np.multiply(work, work, out=work)
-        error = weighted()
-        better = error < best_error
-        np.copyto(best_error, error, where=better)
-        np.copyto(best_scale, scale, where=better)
-        np.copyto(best, q, where=better)
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        for divisor in DIVISORS[kind]:
-            attempt(extreme / np.float32(divisor))
-        for _ in range(_REFINEMENTS):  # the scale that is best for these integers
-            np.multiply(x, best, out=work)
-            products = weighted().copy()
-            np.multiply(best, best, out=work)
-            squares = weighted()
-            attempt(np.divide(products, squares, where=squares > 0, out=best_scale.copy()))
-    if not np.isfinite(best_error).all():
-        raise PhasorError(f"a weight is too large for {TYPES[kind]} (its scale does not fit f16)")
-    return best_scale.astype(np.float16), best.T.astype(np.int8)
+    return search_rows(padded, weight, kind)
 
 
 def _of_groups(scales: np.ndarray, q: np.ndarray, kind: int) -> np.ndarray:
@@ -306,6 +220,8 @@ def dequantize(
     scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype: Any = np.float64
 ) -> np.ndarray:
     """The same of every quantized type, rotated back."""
+    if kind in FINE:
+        return fine.dequantize(scales, q, cols, dtype)
     if kind in MINIMA:
         return minima.dequantize(scales, q, cols, kind, dtype)
     values = dequantize_q8(scales, q, cols, dtype, kind)
@@ -411,8 +327,8 @@ def _fours(data: np.ndarray) -> np.ndarray:
 def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
     """Scales (N, S) and int8 (N, K) of one part as panels: the plane of the table and the scales,
     padded to 64 bytes, then [K/4][16][4], or of codes [G][bits][16][4]."""
-    if kind in MINIMA:
-        return minima.pack_panels(_whole_panels(scales), _whole_panels(q), cols, kind)
+    if kind in RECORDS:
+        return records.pack_panels(_whole_panels(scales), _whole_panels(q), cols, kind)
     table = table_of(scales, q, cols, kind)
     data = _whole_panels(_row_data(scales, q, cols, kind, table))
     scales = _whole_panels(scales)
@@ -429,8 +345,8 @@ def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> byte
 
 def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 of P panels -> scales (16·P, G), int8 (16·P, K)."""
-    if kind in MINIMA:
-        return minima.unpack_panels(data, cols, kind)
+    if kind in RECORDS:
+        return records.unpack_panels(data, cols, kind)
     groups, size, at = counts_of(cols, kind)[0], row_bytes(cols, kind), table_bytes(kind)
     panels, wide = data.reshape(-1, panel_bytes(kind, cols)), _scale_type(kind)
     end = at + groups * LANES * np.dtype(wide).itemsize
@@ -470,8 +386,8 @@ def widen(halves: np.ndarray, kind: int) -> np.ndarray:
 def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
     """Scales (N, S) and int8 (N, K) as rows: the plane of the table and the scales padded to 64
     bytes, then 4·bits bytes a group; of q8r a row's."""
-    if kind in MINIMA:
-        return minima.pack_rows(scales, q, cols, kind)
+    if kind in RECORDS:
+        return records.pack_rows(scales, q, cols, kind)
     table = table_of(scales, q, cols, kind)
     plane = b"" if table is None else table.tobytes()
     plane += scales.astype(_scale_type(kind)).tobytes()
@@ -481,8 +397,8 @@ def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
 
 def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 -> scales (N, S), int8 (N, K)."""
-    if kind in MINIMA:
-        return minima.unpack_rows(data, rows, cols, kind)
+    if kind in RECORDS:
+        return records.unpack_rows(data, rows, cols, kind)
     groups, at, wide = counts_of(cols, kind)[0], table_bytes(kind), np.dtype(_scale_type(kind))
     scales = np.ascontiguousarray(data[at : at + rows * groups * wide.itemsize]).view(wide)
     scales = scales.reshape(rows, groups)

@@ -2,8 +2,8 @@
 for by the columns that are still to be rounded (GPTQ, Frantar et al. 2022, from OBS, Hassibi and
 Stork 1993). numpy only; the types, layouts and sizes are those of every other quantizer.
 
-Letters: N rows, K columns, G groups of 32, H (K, K) the mean of x·xᵀ over the inputs x of the
-matrix. What is made small is the error of the outputs, Σ over rows of eᵀ·H·e.
+Letters: N rows, K columns, G groups of W columns (32; of q6 16), H (K, K) the mean of x·xᵀ over the
+inputs x of the matrix. What is made small is the error of the outputs, Σ over rows of eᵀ·H·e.
 
 Columns are rounded a group at a time, the groups with the largest moments first and in a group the
 columns with the largest first. When a group's turn comes, its weights hold the corrections of those
@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasor.errors import PhasorError
+from phasor.format import fine, minima, records
 from phasor.format import layout as L
-from phasor.format import minima
+from phasor.format.scales import inverse_of, rounded
 
 Floats = NDArray[np.float32]
 # Of the mean moment, added to each: H of few inputs has no inverse, and inputs that the text did
@@ -31,13 +32,16 @@ Floats = NDArray[np.float32]
 _DAMPING = 0.1
 _REFINEMENTS = 2
 _WEIGHTS = 1 << 20  # of a block of rows
-TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K)
+TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K, L.Q6)
 # The extreme weight of a group over each of these is a scale that is tried.
 _DIVISORS = {
     L.Q8: (128.0, 126.0, 124.0, 122.0, 120.0),
     L.Q4: tuple(sign * d / 4 for sign in (-1, 1) for d in range(25, 40, 2)),
     L.Q4T: tuple(float(sign * d) for sign in (-1, 1) for d in range(100, 157, 8)),
+    L.Q6: tuple(float(sign * d) for sign in (-1, 1) for d in range(30, 35)),
 }
+# Of the codes that scales, and minima, of a record are stored as.
+_MOST_CODES = {L.Q4K: 63, L.Q6: 127}
 # How much of the range below and above its middle a grid with a minimum is tried to span.
 _SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
     (0.95, 0.95),
@@ -56,32 +60,34 @@ class Grids(NamedTuple):
 class Plan(NamedTuple):
     """The order of columns, and what they correct."""
 
-    order: NDArray[np.intp]  # (32·G): the padded columns, groups whole
-    factor: Floats  # (32·G, 32·G): U
+    order: NDArray[np.intp]  # (W·G): the padded columns, groups whole
+    factor: Floats  # (W·G, W·G): U
+    width: int  # W
+    together: int  # groups that share a record
 
 
 def plan(hessian: NDArray[np.floating], cols: int, kind: int) -> Plan:
-    """H (K, K) of a matrix with so many columns. The groups that share a record of q4k stay
-    together."""
+    """H (K, K) of a matrix with so many columns. The groups that share a record stay together."""
     if hessian.shape != (cols, cols):
         raise PhasorError(f"second moments of {hessian.shape}, expected {(cols, cols)}")
-    groups = -(-cols // L.GROUP)
-    whole = np.zeros((groups * L.GROUP,) * 2)
+    width = L.HALF if kind in L.FINE else L.GROUP
+    together = L.RECORDS.get(kind, (0, 1))[1] * (L.GROUP // width)
+    whole = np.zeros((L.round_up(cols, L.GROUP),) * 2)
+    groups = len(whole) // width
     whole[:cols, :cols] = hessian
     moments = np.diag(whole).copy()
     mean = float(moments[:cols].mean()) or 1.0
     places = np.arange(len(whole))
     whole[places, places] += _DAMPING * mean + np.where(moments > 0, 0.0, mean)
-    by_group = moments.reshape(groups, L.GROUP)
-    inner = np.argsort(-by_group, axis=1, kind="stable") + L.GROUP * np.arange(groups)[:, None]
-    sums, together = by_group.sum(axis=1), L.RECORDS.get(kind, (0, 1))[1]
-    records = np.arange(groups) // together
-    of_record = np.bincount(records, weights=sums)
-    outer = np.lexsort((-sums, -of_record[records]))
+    by_group = moments.reshape(groups, width)
+    inner = np.argsort(-by_group, axis=1, kind="stable") + width * np.arange(groups)[:, None]
+    sums, record = by_group.sum(axis=1), np.arange(groups) // together
+    of_record = np.bincount(record, weights=sums)
+    outer = np.lexsort((-sums, -of_record[record]))
     order = inner[outer].reshape(-1)
     inverse = np.linalg.inv(whole[np.ix_(order, order)])
     factor = np.linalg.cholesky((inverse + inverse.T) / 2).T
-    return Plan(order, np.ascontiguousarray(factor, np.float32))
+    return Plan(order, np.ascontiguousarray(factor, np.float32), width, together)
 
 
 def _half(x: Floats) -> Floats:
@@ -96,27 +102,25 @@ def _rounded(w: Floats, grids: Grids, inverse: Floats, kind: int) -> Floats:
     if kind in L.MINIMA:
         codes: Floats = np.rint(np.clip((w - grids.least) * inverse, 0, 15))
         return codes
-    most = 8 if kind == L.Q4 else 128
-    v = np.clip(w * inverse, -most, most - 1)
-    return L.nearest_of_table(v) if kind == L.Q4T else np.rint(v)
+    return rounded(w * inverse, kind)
 
 
 class Group(NamedTuple):
-    """32 columns rounded."""
+    """W columns rounded."""
 
     scale: Floats  # (N,)
     least: Floats
-    codes: Floats  # (32, N)
-    errors: Floats  # (32, N), each over U[i, i]
+    codes: Floats  # (W, N)
+    errors: Floats  # (W, N), each over U[i, i]
 
 
 def _round_group(w: Floats, factor: Floats, grids: Grids, kind: int) -> Group:
-    """w (32, N) in the order of rounding, factor (32, 32): the part of U; the best candidate of
+    """w (W, N) in the order of rounding, factor (W, W): the part of U; the best candidate of
     each row."""
     count, rows = grids.scale.shape
     fits = np.isfinite(grids.scale) & np.isfinite(grids.least)
     grids = Grids(*(np.where(fits, part, np.float32(0)) for part in grids))
-    inverse = np.divide(1, grids.scale, where=grids.scale != 0, out=np.zeros_like(grids.scale))
+    inverse = inverse_of(grids.scale)
     left = np.repeat(w[:, None], count, axis=1)
     codes, errors = np.empty_like(left), np.empty_like(left)
     for i in range(len(w)):
@@ -133,14 +137,6 @@ def _round_group(w: Floats, factor: Floats, grids: Grids, kind: int) -> Group:
     return Group(scale, least, codes[:, best, each], errors[:, best, each])
 
 
-def _scales_tried(w: Floats, kind: int) -> Grids:
-    """Of types without minima."""
-    extreme = np.take_along_axis(w, np.abs(w).argmax(axis=0)[None], axis=0)
-    extreme = np.abs(extreme) if kind == L.Q8 else extreme
-    scale = extreme / np.array(_DIVISORS[kind], np.float32)[:, None]
-    return Grids(scale, np.zeros_like(scale))
-
-
 def _spans_tried(w: Floats, with_zero: bool) -> Grids:
     """Of types with minima, in f32. with_zero: the range has 0 in it, as q4k needs."""
     least, most = w.min(axis=0), w.max(axis=0)
@@ -153,30 +149,39 @@ def _spans_tried(w: Floats, with_zero: bool) -> Grids:
     return Grids((high - low) / np.float32(15), low)
 
 
+def _tried(w: Floats, kind: int) -> Grids:
+    if kind in L.MINIMA:
+        return _spans_tried(w, kind == L.Q4K)
+    extreme = np.take_along_axis(w, np.abs(w).argmax(axis=0)[None], axis=0)
+    extreme = np.abs(extreme) if kind == L.Q8 else extreme
+    scale = extreme / np.array(_DIVISORS[kind], np.float32)[:, None]
+    return Grids(scale, np.zeros_like(scale))
+
+
 class _Record(NamedTuple):
-    """What the groups of a record of q4k share, (N,) each."""
+    """What the groups of a record of q4k or q6 share, (N,) each; of q6 the second is 0."""
 
     scale: Floats
     least: Floats
 
 
-def _record_of(w: Floats, plan_: Plan, first: int, groups: int) -> _Record:
-    """d and m for `groups` groups of w (32·G, N) that are next, by what each would take alone."""
+def _record_of(w: Floats, plan_: Plan, first: int, groups: int, kind: int) -> _Record:
+    """d and m for `groups` groups of w (W·G, N) that are next, by what each would take alone."""
     steps, depths = [], []
-    for at in range(first, first + groups * L.GROUP, L.GROUP):
-        part = slice(at, at + L.GROUP)
+    for at in range(first, first + groups * plan_.width, plan_.width):
+        part = slice(at, at + plan_.width)
         factor = plan_.factor[part, part]
-        alone = _search(w[part], factor, _spans_tried(w[part], True), L.Q4K, None)
+        alone = _search(w[part], factor, _tried(w[part], kind), kind, None)
         steps.append(np.abs(alone.scale))
         depths.append(np.maximum(-alone.least, 0))
-    most = np.float32(63)
+    most = np.float32(_MOST_CODES[kind])
     return _Record(_half(np.max(steps, axis=0) / most), _half(-np.max(depths, axis=0) / most))
 
 
-def _codes_of(x: Floats, unit: Floats) -> Floats:
-    """The nearest of 0 … 63 units."""
-    inverse = np.divide(1, unit, where=unit != 0, out=np.zeros_like(unit))
-    out: Floats = np.rint(np.clip(x * inverse, 0, 63))
+def _codes_of(x: Floats, unit: Floats, kind: int) -> Floats:
+    """The nearest number of units that the type has."""
+    most = _MOST_CODES[kind]
+    out: Floats = np.rint(np.clip(x * inverse_of(unit), -most if kind in L.FINE else 0, most))
     return out
 
 
@@ -184,7 +189,7 @@ def _stored(tried: Grids, kind: int, record: _Record | None) -> Grids:
     """The candidates as the type has them: in f16, or in units of the record."""
     if record is None:
         return Grids(_half(tried.scale), _half(tried.least))
-    s, t = _codes_of(tried.scale, record.scale), _codes_of(tried.least, record.least)
+    s, t = (_codes_of(*pair, kind) for pair in zip(tried, record))
     with np.errstate(invalid="ignore"):  # a unit that does not fit f16 is refused with its group
         return Grids(s * record.scale, t * record.least)
 
@@ -226,44 +231,49 @@ def _search(
 
 
 def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """w (32·G, N), in the order of the plan, is overwritten. As L.quantize gives them."""
-    rows, groups = w.shape[1], len(w) // L.GROUP
-    together = L.RECORDS.get(kind, (0, 1))[1]
+    """w (W·G, N), in the order of the plan, is overwritten. As L.quantize gives them."""
+    rows, width, together = w.shape[1], plan_.width, plan_.together
+    groups = len(w) // width
     scales, least = np.zeros((2, groups, rows), np.float32)
-    codes = np.zeros((groups * L.GROUP, rows), np.int8)
+    codes = np.zeros((groups * width, rows), np.int8)
     shared: dict[int, _Record] = {}
     for turn in range(groups):
-        part = slice(turn * L.GROUP, (turn + 1) * L.GROUP)
-        group = int(plan_.order[part.start]) // L.GROUP
+        part = slice(turn * width, (turn + 1) * width)
+        group = int(plan_.order[part.start]) // width
         now, factor, record = w[part], plan_.factor[part, part], None
-        if kind == L.Q4K:
+        if kind in _MOST_CODES:
             number = group // together
             if number not in shared:
                 count = min(together, groups - number * together)
-                shared[number] = _record_of(w, plan_, part.start, count)
+                shared[number] = _record_of(w, plan_, part.start, count, kind)
             record = shared[number]
-        tried = _spans_tried(now, kind == L.Q4K) if kind in L.MINIMA else _scales_tried(now, kind)
-        made = _search(now, factor, tried, kind, record)
+        made = _search(now, factor, _tried(now, kind), kind, record)
         scales[group], least[group] = made.scale, made.least
         codes[plan_.order[part]] = made.codes
         w[part.stop :] -= plan_.factor[part, part.stop :].T @ made.errors
     codes[cols:] = 0
     values = np.ascontiguousarray(codes.T)
-    if kind not in L.MINIMA:
+    if kind not in L.RECORDS:
         return np.ascontiguousarray(scales.T).astype(np.float16), values
-    records = np.zeros((rows, minima.records_of(cols, kind)), minima.record_of(kind))
+    of = np.zeros((rows, records.records_of(cols, kind)), records.record_of(kind))
     if kind == L.Q4M:
-        records["d"], records["m"] = scales.T, least.T
-        return records, values
-    six = np.zeros((2, records.shape[1], together, rows), np.uint8)
+        of["d"], of["m"] = scales.T, least.T
+        return of, values
+    whole = np.zeros((2, of.shape[1], together, rows), np.int8)
     for number, unit in shared.items():
-        records["d"][:, number], records["m"][:, number] = unit.scale, unit.least
         own = slice(number * together, (number + 1) * together)
-        for of, all_, one in zip(six, (scales, least), unit):
-            of[number, : len(all_[own])] = _codes_of(all_[own], one)
-    by_record = six.transpose(0, 3, 1, 2)
-    records["codes"] = minima.pack_codes(by_record[0], by_record[1])
-    return records, values
+        for field, to, all_, one in zip("dm", whole, (scales, least), unit):
+            if field in (of.dtype.names or ()):
+                of[field][:, number] = one
+            to[number, : len(all_[own])] = _codes_of(all_[own], one, kind)
+    by_record = whole.transpose(0, 3, 1, 2)
+    if kind in L.FINE:
+        of["codes"] = by_record[0]
+        used = fine.grids(of)[:, :groups].repeat(width, axis=1) != 0
+        used[:, cols:] = False
+        return of, np.where(used, values + np.int8(32), np.int8(0))
+    of["codes"] = minima.pack_codes(*by_record.view(np.uint8))
+    return of, values
 
 
 class Rounder:

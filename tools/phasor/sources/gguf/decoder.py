@@ -395,7 +395,7 @@ class GGUFModel(Model):
 
     def type_of(self, slot: R.Slot) -> int:
         """The type asked for; else the one that holds every part of the slot without loss, or q8
-        where it is rounded to that: Q6_K and others that are no type of a .phasor file, and
+        where it is rounded to that: Q5_K and others that are no type of a .phasor file, and
         quantized parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
         asked = self.asked_for(slot)
         if asked is not None:

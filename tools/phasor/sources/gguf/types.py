@@ -10,7 +10,7 @@ import numpy as np
 
 from phasor.errors import PhasorError
 from phasor.format import layout as L
-from phasor.format import minima
+from phasor.format import minima, records
 from phasor.values import table
 
 
@@ -72,13 +72,27 @@ def _q5_k(blocks: np.ndarray) -> np.ndarray:
     return result
 
 
-def _q6_k(blocks: np.ndarray) -> np.ndarray:
+def _sixes(blocks: np.ndarray) -> np.ndarray:
+    """(B, 16, 16)."""
     low = _nibbles(blocks["q"].reshape(-1, 64)).reshape(-1, 8, 32)
     bits = blocks["high"].reshape(-1, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
-    q = (low | bits.reshape(-1, 8, 32) << 4).astype(np.float32) - 32
+    q: np.ndarray = (low | bits.reshape(-1, 8, 32) << 4).reshape(-1, 16, 16)
+    return q
+
+
+def _q6_k(blocks: np.ndarray) -> np.ndarray:
+    q = _sixes(blocks).astype(np.float32) - 32
     scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
-    result: np.ndarray = (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+    result: np.ndarray = (scale[:, :, None] * q).reshape(-1, 256)
     return result
+
+
+def _packed_q6_k(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What has no scale has no codes."""
+    of = np.empty(blocks.shape, records.record_of(L.Q6))
+    of["d"], of["codes"] = blocks["d"], blocks["scales"]
+    used = (of["codes"] != 0) & (of["d"] != 0)[:, None]
+    return of, np.where(used[:, :, None], _sixes(blocks), 0).astype(np.uint8)
 
 
 def _fields(packed: np.ndarray, bits: int, run: int) -> np.ndarray:
@@ -183,11 +197,11 @@ def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Pac
 
 def _records(blocks: np.ndarray, kind: int) -> np.ndarray:
     """The scales and minima of blocks; a minimum is added, Q4_K subtracts it."""
-    records = np.empty(blocks.shape, minima.record_of(kind))
-    records["d"], records["m"] = blocks["d"], blocks["m"]
+    of = np.empty(blocks.shape, records.record_of(kind))
+    of["d"], of["m"] = blocks["d"], blocks["m"]
     if kind == L.Q4K:
-        records["m"], records["codes"] = -blocks["m"], blocks["scales"]
-    return records
+        of["m"], of["codes"] = -blocks["m"], blocks["scales"]
+    return of
 
 
 class Type(NamedTuple):
@@ -284,12 +298,12 @@ TYPES = {
         "Q6_K",
         256,
         _q6_k,
-        L.F32,
+        L.Q6,
         _Q_K,
         ("high", "u1", 64),
         ("scales", "i1", 16),
         _D,
-        nearest=L.Q8,
+        packed=_packed_q6_k,
     ),
     20: _type("IQ4_NL", 32, _scaled(_IQ4), L.Q4T, _D, _Q, packed=_one_scale(_IQ4)),
     34: _type(

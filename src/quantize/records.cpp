@@ -78,19 +78,56 @@ bool eight_groups(unsigned char* record, const float* x, size_t count) {
   return fits(scale) && fits(least);
 }
 
+// Each 16 columns' scale is searched alone; a number of the record and codes stand for them.
+bool fine_groups(unsigned char* record, const float* x, const float* moments, size_t count) {
+  Block in{}, weights{};
+  for (size_t i = 0; i < count; ++i) {
+    in.x[i % kHalf][i / kHalf] = x[i];
+    weights.x[i % kHalf][i / kHalf] = moments != nullptr ? moments[i] : 0.0f;
+  }
+  QuantizedBlock found;
+  if (!quantize_block(&found, in, Type::q6, moments != nullptr ? &weights : nullptr)) return false;
+  float largest = 0;
+  for (const uint16_t bits : found.scales) {
+    const float scale = __builtin_fabsf(widen_f16(bits));
+    largest = scale > largest ? scale : largest;
+  }
+  const float inverse = inverse_of(store_half(record, largest / 127.0f));
+  for (size_t i = 0; i < kLanes; ++i)
+    record[2 + i] = static_cast<unsigned char>(
+        static_cast<int>(nearest_int8(widen_f16(found.scales[i]) * inverse)) & 255);
+  return true;
+}
+
+// The code of the nearest of −32 … 31.
+unsigned char fine_code(float v) {
+  v = v > -32.0f ? v : -32.0f;
+  return static_cast<unsigned char>(32 + static_cast<int>(nearest_int8(v < 31.0f ? v : 31.0f)));
+}
+
 }  // namespace
 
-bool quantize_minimum(unsigned char* record, unsigned char* n, const float* x, size_t count,
-                      Type type) noexcept {
+bool quantize_record(unsigned char* record, unsigned char* n, float* stored, const float* x,
+                     const float* moments, size_t count, Type type) noexcept {
   for (size_t i = 0; i < count; ++i)
     if (!(__builtin_fabsf(x[i]) < __builtin_inff())) return false;
-  if (!(record_groups(type) == 1 ? one_group : eight_groups)(record, x, count)) return false;
-  const size_t groups = static_cast<size_t>(groups_of(count));
-  for (size_t g = 0; g < groups; ++g) {
-    const Grid grid = grid_at(record, type, Layout::rows, groups, 0, g);
+  const bool fine = fine_type(type);
+  if (!(fine                       ? fine_groups(record, x, moments, count)
+        : record_groups(type) == 1 ? one_group(record, x, count)
+                                   : eight_groups(record, x, count)))
+    return false;
+  const size_t groups = static_cast<size_t>(groups_of(count)), width = fine ? kHalf : kGroup;
+  for (size_t first = 0; first < count; first += width) {
+    const Grid grid =
+        fine ? Grid{fine_scale(record, Layout::rows, groups, 0, first / kHalf), 0.0f}
+             : grid_at(record, type, Layout::rows, groups, 0, first / kGroup);
     const float inverse = inverse_of(grid.scale);
-    for (size_t i = g * kGroup; i < count && i < (g + 1) * kGroup; ++i)
-      n[i] = nearest_of((x[i] - grid.least) * inverse, 15);
+    for (size_t i = first; i < count && i < first + width; ++i) {
+      n[i] = fine ? fine_code(x[i] * inverse) : nearest_of((x[i] - grid.least) * inverse, 15);
+      stored[i] = fine ? static_cast<float>(n[i] - 32) * grid.scale
+                       : static_cast<float>(n[i]) * grid.scale + grid.least;
+      if (fine && grid.scale == 0.0f) n[i] = 0;
+    }
   }
   return true;
 }

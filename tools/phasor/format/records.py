@@ -1,0 +1,133 @@
+"""Types whose groups share records of scales, and how those lie (file-format.md). numpy only.
+
+A record is what values share. Of q4m it is a group's f16 scale d and minimum m; of q4k both of
+eight groups, and in the twelve bytes of GGUF's Q4_K for each group two codes of six bits that
+multiply them; of q6 an f16 number d of eight groups, and for each 16 columns a signed code.
+Letters: N rows, K columns, G groups of 32, R records of a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phasor.format.types import *
+
+_DTYPES = {
+    Q4M: np.dtype([("d", "<f2"), ("m", "<f2")]),
+    Q4K: np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)]),
+    Q6: np.dtype([("d", "<f2"), ("codes", "i1", 16)]),
+}
+
+
+def record_of(kind: int) -> np.dtype:
+    return _DTYPES[kind]
+
+
+def groups_of(cols: int) -> int:
+    return -(-cols // GROUP)
+
+
+def records_of(cols: int, kind: int) -> int:
+    """Records of a row."""
+    return -(-groups_of(cols) // RECORDS[kind][1])
+
+
+def plane_bytes(rows: int, cols: int, kind: int) -> int:
+    """Bytes of the records of so many rows, in front of their values."""
+    return round_up(rows * records_of(cols, kind) * record_of(kind).itemsize, 64)
+
+
+def group_bytes(kind: int) -> int:
+    """Of the values of a row's group."""
+    return GROUP * BITS[kind] // 8
+
+
+def tensor_bytes(rows: int, cols: int, kind: int) -> int:
+    """Of a panel (16 rows), or of a table in rows."""
+    return plane_bytes(rows, cols, kind) + rows * groups_of(cols) * group_bytes(kind)
+
+
+def _join(fields: np.ndarray, bits: int) -> np.ndarray:
+    """u8 (…, 8/bits, B) -> bytes (…, B), the first in the lowest bits."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    joined: np.ndarray = np.bitwise_or.reduce(fields << shifts, axis=-2)
+    return joined
+
+
+def _bytes_of(n: np.ndarray, kind: int) -> np.ndarray:
+    """Codes (N, 32·G) -> bytes (N, G, group_bytes): value c of a group in the low, 16 + c in the
+    high bits; of q6 the lower four bits so, and behind them in eight bytes the upper two of values
+    c, 8 + c, 16 + c and 24 + c."""
+    by_group = n.view(np.uint8).reshape(len(n), -1, GROUP)
+    nibbles = _join((by_group & 15).reshape(*by_group.shape[:2], 2, -1), 4)
+    if BITS[kind] == 4:
+        return nibbles
+    upper = _join((by_group >> 4).reshape(*by_group.shape[:2], 4, -1), 2)
+    return np.concatenate([nibbles, upper], axis=2)
+
+
+def _codes_of(data: np.ndarray, kind: int) -> np.ndarray:
+    """Back, int8."""
+    nibbles = data[:, :, : GROUP // 2]
+    n = np.concatenate([nibbles & 15, nibbles >> 4], axis=2)
+    if BITS[kind] == 6:
+        upper = data[:, :, GROUP // 2 :]
+        n |= np.concatenate([(upper >> i & 3) << 4 for i in range(0, 8, 2)], axis=2)
+    return n.reshape(len(data), -1).view(np.int8)
+
+
+def _numbers(kind: int) -> list[str]:
+    """The f16 fields of a record."""
+    return [name for name in record_of(kind).names or () if name != "codes"]
+
+
+def pack_panels(records: np.ndarray, n: np.ndarray, cols: int, kind: int) -> bytes:
+    """Whole panels (16·P rows): of each its records, the 16 rows' numbers and bytes side by side,
+    then [G][bits][16][4]."""
+    by_panel = records.reshape(-1, LANES, records.shape[1]).transpose(0, 2, 1)
+    count, of_row = by_panel.shape[:2]
+    numbers = np.stack([by_panel[name] for name in _numbers(kind)], axis=2)  # (P, R, 1 or 2, 16)
+    parts = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, of_row, -1)
+    if "codes" in (records.dtype.names or ()):
+        codes = np.ascontiguousarray(by_panel["codes"].transpose(0, 1, 3, 2)).view(np.uint8)
+        parts = np.concatenate([parts, codes.reshape(count, of_row, -1)], axis=2)
+    flat = parts.reshape(count, -1)
+    plane = np.pad(flat, ((0, 0), (0, plane_bytes(LANES, cols, kind) - flat.shape[1])))
+    body = _bytes_of(n, kind).reshape(-1, LANES, groups_of(cols), BITS[kind], 4)
+    body = body.transpose(0, 2, 3, 1, 4).reshape(count, -1)
+    return np.concatenate([plane, body], axis=1).tobytes()
+
+
+def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 of P panels -> records (16·P, R), n (16·P, 32·G)."""
+    panels = data.reshape(-1, tensor_bytes(LANES, cols, kind))
+    count, names = len(panels), _numbers(kind)
+    shape = (count, records_of(cols, kind), LANES * record_of(kind).itemsize)
+    planes = panels[:, : shape[1] * shape[2]].reshape(shape)
+    records = np.zeros((count, LANES, shape[1]), record_of(kind))
+    end = 2 * len(names) * LANES
+    numbers = np.ascontiguousarray(planes[:, :, :end]).view("<f2").reshape(*shape[:2], -1, LANES)
+    for i, name in enumerate(names):
+        records[name] = numbers[:, :, i].transpose(0, 2, 1)
+    if end < shape[2]:
+        codes = planes[:, :, end:].reshape(*shape[:2], -1, LANES).transpose(0, 3, 1, 2)
+        records["codes"] = codes.view(records.dtype["codes"].base)
+    body = panels[:, plane_bytes(LANES, cols, kind) :].reshape(count, -1, BITS[kind], LANES, 4)
+    body = np.ascontiguousarray(body.transpose(0, 3, 1, 2, 4))
+    values = _codes_of(body.reshape(count * LANES, -1, group_bytes(kind)), kind)
+    return records.reshape(count * LANES, -1), values
+
+
+def pack_rows(records: np.ndarray, n: np.ndarray, cols: int, kind: int) -> bytes:
+    """All records, zeros to a multiple of 64 bytes, then 4·bits bytes a group."""
+    plane = np.ascontiguousarray(records).tobytes()
+    size = plane_bytes(len(records), cols, kind)
+    return plane.ljust(size, b"\0") + _bytes_of(n, kind).tobytes()
+
+
+def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 -> records (N, R), n (N, 32·G)."""
+    count, size = records_of(cols, kind), record_of(kind).itemsize
+    records = np.ascontiguousarray(data[: rows * count * size]).view(record_of(kind))
+    values = data[plane_bytes(rows, cols, kind) :].reshape(rows, groups_of(cols), group_bytes(kind))
+    return records.reshape(rows, count), _codes_of(np.ascontiguousarray(values), kind)
