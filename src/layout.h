@@ -181,8 +181,8 @@ constexpr size_t row_index(Type type, size_t cols, size_t row, size_t k) {
 }
 // Of a value of fewer than 8 bits its byte's.
 constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }
-// Byte i of the records of row o, as `rows` layout has them one after the other, in a panel's plane:
-// numbers and bytes of the 16 rows lie side by side.
+// Byte i of the records of row o, as `rows` layout has them one after the other, in a panel's
+// plane: numbers and bytes of the 16 rows lie side by side.
 constexpr size_t panel_index_record(Type type, size_t o, size_t i) {
   const size_t size = record_bytes(type), of = i % size, at = i / size * size * 16;
   const size_t numbers = fine_type(type) ? 2 : 4;

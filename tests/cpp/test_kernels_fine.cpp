@@ -1,4 +1,4 @@
-// q6, codes of six bits with a scale of 16 columns: the products at every level, and rows of tables.
+// q6, codes of six bits with a scale of 16 columns: products at every level, and rows of tables.
 #include "kernel_data.h"
 #include "tile_level.h"
 

@@ -21,9 +21,9 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
   Choice inputs{"--inputs 8|16|rotated",
                 "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
                 "longer. rotated: 8, rotated before they are rounded, of types in groups: q8, q4, "
-                "q4m, q4k, q4t. Default: as the file has them."};
+                "q4m, q4k, q4t, q6. Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
-                    "q8, q4 and q4t: importance of each input, from tools/moments.py."};
+                    "q8, q4, q4t and q6: importance of each input, from tools/moments.py."};
   Number bytes{"--bytes SIZE",
                "Instead of --type: choose the type of each matrix by measurement, for a file of at "
                "most this size.",

@@ -184,7 +184,8 @@ struct Q6 {
   template <int At, int Field, int Odd>
   static PHASOR_INLINE uint32_t codes(uint32_t low, uint32_t high) {
     constexpr int kMove = Field + 8 * Odd - 4;
-    const uint32_t moved = kMove < 0 ? high << (kMove < 0 ? -kMove : 0) : high >> (kMove < 0 ? 0 : kMove);
+    const uint32_t moved =
+        kMove < 0 ? high << (kMove < 0 ? -kMove : 0) : high >> (kMove < 0 ? 0 : kMove);
     return (low >> (At + 8 * Odd) & 0x000f000fu) | (moved & 0x00300030u);
   }
   template <int At, int Field>
