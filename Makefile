@@ -215,7 +215,7 @@ level_flags = $(or $(LEVEL_OPTIMIZE_$(config)_$1),$(LEVEL_OPTIMIZE_$(config)),$(
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
 # The twin of level amx's tiles, which is plain C++, runs on one of them.
-TEST_FILES_aarch64 := kernels kernels_hashes kernels_inputs16 kernels_minima kernels_rows kernels_scores kernels_whole functions engine encoder pool heap_counter beam
+TEST_FILES_aarch64 := kernels kernels_hashes kernels_fine kernels_inputs16 kernels_minima kernels_rows kernels_scores kernels_whole functions engine encoder pool heap_counter beam
 TEST_FILES_armhf   := $(TEST_FILES_aarch64) kernels_tiles format chat tokenizer* limits_*
 TEST_FILES_riscv64 := kernels kernels_hashes functions pool heap_counter
 TEST_FILES_wasm    := kernels kernels_hashes functions format

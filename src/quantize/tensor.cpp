@@ -228,7 +228,7 @@ void store_f32(unsigned char* p, float x) {
 // A row with one scale: its largest value, rotated where the type is, becomes ±127
 // (docs/reference/file-format.md). False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
-               size_t o, const float*, StoredError* error) {
+               size_t o, StoredError* error) {
   const float rotation = rotation_between(from, to);
   float largest = 0, x[kRowStep];
   const bool finite = note_given(error, in, from, o);
@@ -301,9 +301,10 @@ bool store_record_row(unsigned char* out, const Rows& to, const unsigned char* i
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                   const float* moments, StoredError* error) {
   if (whole_type(to.type) || record_groups(to.type) != 0) {
-    const auto store = whole_type(to.type) ? store_row : store_record_row;
     for (size_t o = 0; o < to.count; ++o)
-      if (!store(out, to, in, from, o, moments, error)) return false;
+      if (!(whole_type(to.type) ? store_row(out, to, in, from, o, error)
+                                : store_record_row(out, to, in, from, o, moments, error)))
+        return false;
     return true;
   }
   const float rotation = rotation_between(from, to);

@@ -23,12 +23,12 @@ BM_STACK_netduinoplus2    := 8192
 BM_PARTS_mps3-an547 := first second
 BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9 10
 BM_PART_1 := additive albert alibi three-way-f32 three-way-q8
-BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q8r gptj-q8rh gptj-q4
+BM_PART_2 := bert gptj-f16 gptj-q8 gptj-q4
 BM_PART_3 := chat classes-q8 clipped d2l
-BM_PART_4 := neox olmo2 opt classes-f32
+BM_PART_4 := neox olmo2 opt classes-f32 gptj-q8r gptj-q8rh
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh post-sin-q4
-BM_PART_6 := gptj-f32 relative lm
-BM_PART_7 := rotary-f32 rotary-f16 rotary-bf16 rotary-q8 rotary-q4 rotary-q8rh rotary-q4k t5 three-way-lm
+BM_PART_6 := gptj-f32 relative lm rotary-q4k
+BM_PART_7 := rotary-f32 rotary-f16 rotary-bf16 rotary-q8 rotary-q4 rotary-q8rh t5 three-way-lm
 BM_PART_8 := gptj-bf16 gptj-inputs16 post-sin-f32
 BM_PART_9 := disentangled modernbert pre-learned
 BM_PART_10 := lfm2 bitnet gptj-rotated rotary-rotated
@@ -201,7 +201,7 @@ BM_HOSTED   := build/$(BOARD)/hosted
 BM_HOSTED_CXX = -std=c++17 -mthumb $(BM_CPU) -O1 -DNDEBUG $(NUMERIC) -Isrc -Iinclude -Itests/cpp -isystem $(HEADERS) $(WARN) -DDOCTEST_CONFIG_NO_MULTITHREADING \
                 -DDOCTEST_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_COLORS_NONE -Wno-psabi
 BM_HOSTED_LINK = --specs=rdimon.specs -mthumb $(BM_CPU) -nostartfiles -T $(BM_DIR)/hosted.ld -Wl,--gc-sections,--no-warn-rwx-segments
-BM_TESTS    := main test_kernels test_kernels_whole test_kernels_minima test_kernels_inputs16 test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
+BM_TESTS    := main test_kernels test_kernels_whole test_kernels_minima test_kernels_fine test_kernels_inputs16 test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
 BM_HOSTED_KERNELS := $(filter %/status.o,$(BM_OBJ)) $(filter $(BM_OUT)/obj/src/kernels/%,$(BM_OBJ)) $(BM_HOSTED)/startup.o
 $(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
