@@ -17,7 +17,7 @@ struct StackBound {
   uint32_t bytes;
 };
 constexpr StackBound kStackBounds[] = {{"Cortex-M", kStackBytes},
-                                       {"x86-64", 28032},
+                                       {"x86-64", 28160},
                                        {"aarch64", 8192},
                                        {"armhf", 8192},
                                        {"riscv64", 8192}};

@@ -29,8 +29,10 @@ _AT_ONCE = 2048  # scales
 
 
 def half(x: np.ndarray) -> np.ndarray:
-    """The nearest f16, never −0, in f32."""
-    return x.astype(np.float16).astype(np.float32) + np.float32(0)
+    """The nearest f16, never −0, in f32; infinite where there is none."""
+    with np.errstate(over="ignore"):
+        out: np.ndarray = x.astype(np.float16).astype(np.float32) + np.float32(0)
+    return out
 
 
 def inverse_of(scale: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from phasor.errors import PhasorError
 from phasor.format import fine, minima, records
 from phasor.format import layout as L
-from phasor.format.scales import inverse_of, rounded
+from phasor.format.scales import half, inverse_of, rounded
 
 Floats = NDArray[np.float32]
 # Of the mean moment, added to each: H of few inputs has no inverse, and inputs that the text did
@@ -88,13 +88,6 @@ def plan(hessian: NDArray[np.floating], cols: int, kind: int) -> Plan:
     inverse = np.linalg.inv(whole[np.ix_(order, order)])
     factor = np.linalg.cholesky((inverse + inverse.T) / 2).T
     return Plan(order, np.ascontiguousarray(factor, np.float32), width, together)
-
-
-def _half(x: Floats) -> Floats:
-    """The nearest f16 in f32, never −0."""
-    with np.errstate(over="ignore"):
-        out: Floats = x.astype(np.float16).astype(np.float32) + np.float32(0)
-    return out
 
 
 def _rounded(w: Floats, grids: Grids, inverse: Floats, kind: int) -> Floats:
@@ -175,7 +168,7 @@ def _record_of(w: Floats, plan_: Plan, first: int, groups: int, kind: int) -> _R
         steps.append(np.abs(alone.scale))
         depths.append(np.maximum(-alone.least, 0))
     most = np.float32(_MOST_CODES[kind])
-    return _Record(_half(np.max(steps, axis=0) / most), _half(-np.max(depths, axis=0) / most))
+    return _Record(half(np.max(steps, axis=0) / most), half(-np.max(depths, axis=0) / most))
 
 
 def _codes_of(x: Floats, unit: Floats, kind: int) -> Floats:
@@ -188,7 +181,7 @@ def _codes_of(x: Floats, unit: Floats, kind: int) -> Floats:
 def _stored(tried: Grids, kind: int, record: _Record | None) -> Grids:
     """The candidates as the type has them: in f16, or in units of the record."""
     if record is None:
-        return Grids(_half(tried.scale), _half(tried.least))
+        return Grids(half(tried.scale), half(tried.least))
     s, t = (_codes_of(*pair, kind) for pair in zip(tried, record))
     with np.errstate(invalid="ignore"):  # a unit that does not fit f16 is refused with its group
         return Grids(s * record.scale, t * record.least)
