@@ -12,7 +12,7 @@
 namespace phasor {
 
 constexpr size_t kLanes = 16;  // outputs of a panel; positions of a cache page
-constexpr size_t kHalf = 16;   // values of k that share a code of a scale in q6
+constexpr size_t kHalf = 16;   // values of k that share a code of a scale in a fine type (q6)
 constexpr size_t kGroup = 32;  // values of k that share a scale, or a few groups do (shared_groups)
 constexpr size_t kSuper = 8;   // groups that share a record in q4k and q6
 
@@ -80,12 +80,26 @@ constexpr uint64_t scale_plane_bytes(Type type, uint64_t rows, uint64_t groups) 
   return round_up(scale_plane_used(type, rows, groups), 64);
 }
 
-// In q6 eight groups have an f16 number, and 16 signed codes that it is multiplied by.
-constexpr size_t kFineCodes = 16, kFineBytes = 2 + kFineCodes;
+// Of a coded type eight groups have an f16 number and signed codes that it is multiplied by, each
+// of as many columns as scale_span says.
+constexpr size_t scale_span(Type type) { return fine_type(type) ? kHalf : kGroup; }
+constexpr size_t record_codes(Type type) { return kSuper * kGroup / scale_span(type); }
+// Code i of `bits` bits of N. Codes of six bits have 32 added; their low four bits are the nibbles
+// of N/2 bytes, and the upper two are fields of the N/4 bytes behind: of these code i has nibble
+// i/(N/2) of byte i mod N/2, and field i/(N/4) of byte i mod N/4.
+template <class Byte>
+constexpr int signed_code(unsigned bits, size_t count, size_t i, Byte byte) {
+  if (bits == 8) return static_cast<int8_t>(byte(i));
+  const size_t half = count / 2, quarter = count / 4;
+  const unsigned low = unsigned{byte(i % half)} >> (i / half * 4) & 15u,
+                 upper = unsigned{byte(half + i % quarter)} >> (i / quarter * 2) & 3u;
+  return static_cast<int>(low | upper << 4) - 32;
+}
 // Of q4k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales and eight
 // minima of six bits.
 constexpr size_t kCodeBytes = 12, kSuperBytes = 4 + kCodeBytes;
-// Bytes of a row's records in q4m, q4k and q6; and of the plane of `rows` rows' (of a panel: 16).
+// Bytes of a row's records in q4m, q4k and coded types; and of the plane of `rows` rows' (of a
+// panel: 16).
 constexpr uint64_t row_record_bytes(Type type, uint64_t groups) {
   const unsigned n = record_groups(type);
   return n == 0 ? 0 : (groups + n - 1) / n * record_bytes(type);
@@ -127,7 +141,8 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
 
 // Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
 // type; q8r has q8's order. Values of fewer than 8 bits share a byte: 8/bits of a group that lie
-// code_bytes apart, the first in the lowest bits. A code of 6 bits is in two places (code_at).
+// code_bytes apart, the first in the lowest bits. A code of 6 or 3 bits is in two places
+// (code_at).
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
@@ -154,18 +169,20 @@ constexpr unsigned field_at(const unsigned char* group, unsigned bits, size_t la
   return code_in(group[in / 4 * (lanes * 4) + o * 4 + in % 4], bits, k);
 }
 // A code, which is a field; those of 6 bits have their low four bits first, as codes of four bits
-// lie, then the upper two as codes of two.
+// lie, then the upper two as codes of two; those of 3 bits their low two and the upper one.
+constexpr unsigned low_bits(unsigned bits) { return bits % 3 == 0 ? bits / 3 * 2 : bits; }
 constexpr unsigned code_at(const unsigned char* group, unsigned bits, size_t lanes, size_t o,
                            size_t k) {
-  return !kHasFine || bits != 6
+  const unsigned low = low_bits(bits);
+  return !kHasFine || low == bits
              ? field_at(group, bits, lanes, o, k)
-             : field_at(group, 4, lanes, o, k) |
-                   field_at(group + code_bytes(4) * lanes, 2, lanes, o, k) << 4;
+             : field_at(group, low, lanes, o, k) |
+                   field_at(group + code_bytes(low) * lanes, bits - low, lanes, o, k) << low;
 }
-// What a code of a type without minima stands for. table: that of a type that has one.
+// What a code of a type without minima stands for. table: that of a type whose panels have one.
 constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
-  return kHasTables && table_type(type)
-             ? static_cast<int8_t>(table[code])
+  return kHasTables && lookup_type(type)
+             ? table_type(type) ? static_cast<int8_t>(table[code]) : kRoundedTable[code]
              : static_cast<int32_t>(code * code_step(type)) - static_cast<int32_t>(code_less(type));
 }
 constexpr size_t panel_index(Type type, size_t o, size_t k) {
@@ -185,7 +202,7 @@ constexpr size_t value_bytes(Type type) { return (value_bits(type) + 7) / 8; }
 // plane: numbers and bytes of the 16 rows lie side by side.
 constexpr size_t panel_index_record(Type type, size_t o, size_t i) {
   const size_t size = record_bytes(type), of = i % size, at = i / size * size * 16;
-  const size_t numbers = fine_type(type) ? 2 : 4;
+  const size_t numbers = coded_type(type) ? 2 : 4;
   return of < numbers ? at + of / 2 * (kLanes * 2) + o * 2 + of % 2 : at + of * kLanes + o;
 }
 // Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of

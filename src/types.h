@@ -78,6 +78,7 @@ constexpr uint32_t kMatrixTypes =
 constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6;
 constexpr bool kHasRows = kHasQ8r || kHasQ2r;
 constexpr bool kHasMinima = kHasQ4m;
+constexpr bool kHasCoded = kHasQ6;
 constexpr bool kHasFine = kHasQ6;
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
@@ -95,7 +96,8 @@ constexpr bool grouped_type(Type type) {
          type == Type::q1 ||
          type == Type::q6;
 }
-// In a group two scales: each a code of 16 columns times an f16 number.
+// A scale is a signed code times an f16 number, and a group has two of them.
+constexpr bool coded_type(Type type) { return type == Type::q6; }
 constexpr bool fine_type(Type type) { return type == Type::q6; }
 constexpr bool whole_type(Type type) {
   return type == Type::q8r ||
@@ -117,6 +119,7 @@ constexpr bool quantized_type(Type type) {
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
+constexpr bool has_coded(Type type) { return kHasCoded && coded_type(type); }
 constexpr bool has_fine(Type type) { return kHasFine && fine_type(type); }
 constexpr bool has_row_scale(Type type) { return kHasRows && whole_type(type); }
 // The inputs are rotated; two values lie side by side in a panel.
@@ -151,10 +154,11 @@ constexpr unsigned value_bits(Type type) {
       return 0;
   }
 }
-// A panel begins with a table of 16 int8, and a code is an index of it.
+// A code is an index of a table of 16 int8; and a panel begins with that.
+constexpr bool lookup_type(Type type) { return type == Type::q4t; }
 constexpr bool table_type(Type type) { return type == Type::q4t; }
-// The table that floats are rounded to.
-constexpr int8_t kRoundedTable[] = {
+// The table that floats are rounded to, and that of types whose panels have none.
+alignas(16) constexpr int8_t kRoundedTable[] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // No float is rounded to it.
 constexpr bool given_type(Type type) {
@@ -218,6 +222,15 @@ constexpr unsigned record_groups(Type type) {
     case Type::q4m:
       return 1;
     case Type::q4k:
+    case Type::q6:
+      return 8;
+    default:
+      return 0;
+  }
+}
+// Bits of a scale that is a code.
+constexpr unsigned scale_bits(Type type) {
+  switch (type) {
     case Type::q6:
       return 8;
     default:

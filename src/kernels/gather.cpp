@@ -90,20 +90,22 @@ Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups
           half_at(p + 2 * lanes) * static_cast<float>(minimum_code(g % kSuper, byte))};
 }
 
-float fine_scale(const unsigned char* plane, Layout layout, size_t groups, size_t row,
-                 size_t h) noexcept {
+float coded_scale(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
+                  size_t i) noexcept {
   const bool panel = layout == Layout::panel16;
-  const size_t lanes = panel ? kLanes : 1, s = h / kFineCodes, o = panel ? row : 0;
-  const size_t supers = (groups + kSuper - 1) / kSuper;
-  const unsigned char* p = plane + kFineBytes * (panel ? s * kLanes : row * supers + s);
-  const unsigned char code = p[(2 + h % kFineCodes) * lanes + o];
-  return half_at(p + 2 * o) * static_cast<float>(static_cast<int8_t>(code));
+  const size_t codes = record_codes(type), s = i / codes, lanes = panel ? kLanes : 1,
+               o = panel ? row : 0, supers = (groups + kSuper - 1) / kSuper;
+  const unsigned char* p =
+      plane + record_bytes(type) * (panel ? s * kLanes : row * supers + s);
+  const int code = signed_code(scale_bits(type), codes, i % codes,
+                               [=](size_t b) { return p[(2 + b) * lanes + o]; });
+  return half_at(p + 2 * o) * static_cast<float>(code);
 }
 
 namespace {
 
-// The row of q6, whose panel or table begins at p.
-void fine_row(float* y, const unsigned char* p, Type type, Layout layout, size_t rows, size_t cols,
+// The row of a coded type, whose panel or table begins at p.
+void coded_row(float* y, const unsigned char* p, Type type, Layout layout, size_t rows, size_t cols,
               size_t row) {
   const bool panels = layout == Layout::panel16;
   const size_t groups = static_cast<size_t>(groups_of(cols)), lanes = panels ? kLanes : 1,
@@ -113,9 +115,10 @@ void fine_row(float* y, const unsigned char* p, Type type, Layout layout, size_t
   const unsigned char* values =
       p + static_cast<size_t>(record_plane_bytes(type, panels ? kLanes : rows, groups));
   if (!panels) values += row * groups * bytes;
+  const size_t span = scale_span(type);
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
-    if (k % kHalf == 0) scale = fine_scale(p, layout, groups, panels ? o : row, k / kHalf);
+    if (k % span == 0) scale = coded_scale(p, type, layout, groups, panels ? o : row, k / span);
     const unsigned n = code_at(values + k / kGroup * bytes, bits, lanes, o, k % kGroup);
     y[k] = scale * static_cast<float>(code_value(type, p, n));
   }
@@ -174,7 +177,7 @@ void stored_row(float* y, const void* data, Type type, Layout layout, size_t row
     }
     return;
   }
-  if (has_fine(type)) return fine_row(y, p, type, layout, rows, cols, row);
+  if (has_coded(type)) return coded_row(y, p, type, layout, rows, cols, row);
   // The scale of each group, then its values.
   const unsigned char* values =
       p + static_cast<size_t>(scale_plane_bytes(type, panels ? kLanes : rows, groups));

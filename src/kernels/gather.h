@@ -5,10 +5,10 @@
 namespace phasor {
 
 // y (cols) = row `row` of a matrix in panel16 or rows layout (quantized: scale · value, one
-// multiplication, which is exact of q6; of q4m and q4k one addition of the minimum, of q8rh the
-// rotation back; the others exact). `data` is the tensor's first byte; `rows` its true number of
-// rows (the rows layout of quantized types needs it to find the values). rotated: the matrix has
-// rotated inputs, and its row is rotated back too.
+// multiplication, which is exact of coded types; of q4m and q4k one addition of the minimum, of
+// q8rh the rotation back; the others exact). `data` is the tensor's first byte; `rows` its true
+// number of rows (the rows layout of quantized types needs it to find the values). rotated: the
+// matrix has rotated inputs, and its row is rotated back too.
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
                 size_t row, bool rotated = false) noexcept;
 
@@ -27,9 +27,9 @@ struct Grid {
 Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
              size_t g) noexcept;
 
-// The scale of 16 columns of q6, from column 16·h on: a code times an f16 number, exact.
-float fine_scale(const unsigned char* plane, Layout layout, size_t groups, size_t row,
-                 size_t h) noexcept;
+// Scale i of a row of a coded type, of scale_span columns: a code times an f16 number, exact.
+float coded_scale(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
+                  size_t i) noexcept;
 
 float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 float widen_bf16(uint16_t h) noexcept;

@@ -277,7 +277,7 @@ struct Scalar {
             sum[plane] += x[plane * groups * kGroup + j] * w;
         }
         const float total = Planes == 2 ? joined(sum[0], sum[1]) : static_cast<float>(sum[0]),
-                    scale = fine_scale(panel, Layout::panel16, groups, i, k / kHalf);
+                    scale = coded_scale(panel, Q::kType, Layout::panel16, groups, i, k / kHalf);
         acc[i] = fma1(total, xs[k / kGroup] * scale, acc[i]);
       }
   }

@@ -1,5 +1,5 @@
 // The scales and minima of a panel's group in q4m and q4k, as 16 floats each (rule 1.20), and the
-// two scales in q6 (1.27); what they stand for is grid_at and fine_scale of gather.h.
+// two scales in q6 (1.27); what they stand for is grid_at and coded_scale of gather.h.
 #pragma once
 #include "simd.hpp"
 
@@ -65,7 +65,7 @@ template <class L>
 struct Fine {
   using V = v16<typename L::Arch>;
   V number;
-  alignas(64) unsigned char codes[kFineCodes * kLanes];
+  alignas(64) unsigned char codes[record_codes(Type::q6) * kLanes];
   // The scale of a half of group g of the eight.
   PHASOR_INLINE V at(size_t g, size_t half) const {
     return number * L::byte16(codes + (2 * g + half) * kLanes);
@@ -73,7 +73,7 @@ struct Fine {
 };
 template <class L>
 PHASOR_INLINE void super_of(Fine<L>& to, const unsigned char* plane, size_t g) {
-  const unsigned char* p = plane + g / kSuper * (kFineBytes * kLanes);
+  const unsigned char* p = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
   to.number = L::half16(p);
   __builtin_memcpy(to.codes, p + kLanes * 2, sizeof to.codes);
 }

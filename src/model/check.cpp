@@ -30,7 +30,7 @@ uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
   }
 }
 
-bool has_records(Type type) { return has_minima(type) || has_fine(type); }
+bool has_records(Type type) { return has_minima(type) || has_coded(type); }
 
 // A row's scale is finite, and 0 or no smaller than it may be.
 bool row_scales(const unsigned char* p, uint64_t n) {
@@ -59,14 +59,18 @@ void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool u
     *padded = *padded && scale_code(g, code) == 0 && minimum_code(g, code) == 0;
 }
 
-// The same of q6: a number and 16 codes a record. Codes of columns that there are not are zero.
+// The same of a coded type: a number and codes. Those of columns that there are not have no bits.
 template <class Byte>
-void check_fine(bool* finite, bool* padded, uint64_t cols, bool used, Byte byte) {
-  for (uint64_t k = 0, i = 0; k < cols; k += kSuper * kGroup, i += kFineBytes) {
+void check_coded(bool* finite, bool* padded, Type type, uint64_t cols, bool used, Byte byte) {
+  const unsigned bits = scale_bits(type);
+  const size_t codes = record_codes(type), size = record_bytes(type);
+  for (uint64_t k = 0, i = 0; k < cols; k += kSuper * kGroup, i += size) {
     *finite = *finite && (byte(i + 1) & 0x7Cu) != 0x7C;
-    for (uint64_t j = 0; j < 2 && !used; ++j) *padded = *padded && byte(i + j) == 0;
-    for (uint64_t h = 0; h < kFineCodes; ++h)
-      if (!used || k + h * kHalf >= cols) *padded = *padded && byte(i + 2 + h) == 0;
+    for (uint64_t j = 0; j < size && !used; ++j) *padded = *padded && byte(i + j) == 0;
+    const auto code = [=](size_t b) { return byte(i + 2 + b); };
+    for (size_t c = 0; c < codes; ++c)
+      if (k + c * scale_span(type) >= cols)
+        *padded = *padded && signed_code(bits, codes, c, code) == (bits == 8 ? 0 : -32);
   }
 }
 
@@ -125,7 +129,7 @@ void check_plane(bool* finite, bool* padded, const unsigned char* p, const Entry
     if (has_minima(e.type))
       check_minima(finite, padded, e.type, groups, o < used, byte);
     else
-      check_fine(finite, padded, e.cols, o < used, byte);
+      check_coded(finite, padded, e.type, e.cols, o < used, byte);
   }
 }
 

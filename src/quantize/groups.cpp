@@ -17,7 +17,9 @@ struct Divisors {
   bool both_signs;  // first all of them negative, then positive
 };
 constexpr Divisors kQ8Divisors = {128.0f, -1.0f, 13, false}, kQ4Divisors = {6.0f, 0.25f, 17, true},
-                   kTableDivisors = {96.0f, 4.0f, 17, true}, kFineDivisors = {28.0f, 1.0f, 9, true};
+                   kTableDivisors = {96.0f, 4.0f, 17, true},
+                   kSixDivisors = {28.0f, 1.0f, 9, true},
+                   kThreeDivisors = {3.0f, 0.125f, 17, true};
 
 struct Search {
   const Block& in;
@@ -40,7 +42,7 @@ float nearest(float v) {
 struct NearestInTable {
   int8_t of[512];  // by ⌊2v⌋ + 256
 };
-constexpr NearestInTable nearest_in_table() {
+constexpr NearestInTable nearest_by_place() {
   NearestInTable out{};
   size_t at = 0;
   for (int twice = -256; twice < 256; ++twice) {
@@ -49,13 +51,7 @@ constexpr NearestInTable nearest_in_table() {
   }
   return out;
 }
-constexpr NearestInTable kNearest = nearest_in_table();
-
-float nearest_in_table(float v) {
-  const float twice = v + v;
-  const int whole = static_cast<int>(twice);  // towards 0
-  return kNearest.of[whole - (twice < static_cast<float>(whole) ? 1 : 0) + 256];
-}
+constexpr NearestInTable kNearest = nearest_by_place();
 
 // Σ moment·a·b of each row. Of W terms i and i + W/2 are added, then i and i + W/4, ….
 void sum_products(float* out, const float (*a)[kLanes], const float (*b)[kLanes],
@@ -126,6 +122,19 @@ void try_all(Search* s, const float* extreme, const Divisors& d, float sign) {
 
 }  // namespace
 
+float nearest_in_table(float v) noexcept {
+  const float twice = v + v;
+  const int whole = static_cast<int>(twice);  // towards 0
+  return kNearest.of[whole - (twice < static_cast<float>(whole) ? 1 : 0) + 256];
+}
+
+unsigned rounded_code(Type type, int value) noexcept {
+  if (!lookup_type(type)) return static_cast<unsigned>(value + static_cast<int>(code_less(type)));
+  unsigned n = 0;
+  while (kRoundedTable[n] < value) ++n;
+  return n;
+}
+
 float nearest_int8(float v) noexcept {
   v = v > -127.0f ? v : -127.0f;
   return nearest(v < 127.0f ? v : 127.0f);
@@ -133,11 +142,16 @@ float nearest_int8(float v) noexcept {
 
 bool quantize_block(QuantizedBlock* out, const Block& in, Type type,
                     const Block* moments) noexcept {
-  const bool q8 = value_bits(type) == 8, table = table_type(type), fine = fine_type(type);
-  const Divisors& divisors =
-      q8 ? kQ8Divisors : table ? kTableDivisors : fine ? kFineDivisors : kQ4Divisors;
-  const float most = q8 || table ? 128.0f : fine ? 32.0f : 8.0f;
-  Search s{in, moments, fine ? kHalf : kGroup, -most, most - 1.0f, table, {}, {}, {}};
+  const unsigned bits = value_bits(type);
+  const bool q8 = bits == 8, table = lookup_type(type);
+  const Divisors& divisors = q8          ? kQ8Divisors
+                             : table     ? kTableDivisors
+                             : bits == 6 ? kSixDivisors
+                             : bits == 3 ? kThreeDivisors
+                                         : kQ4Divisors;
+  const float most = static_cast<float>(table ? 128u : 1u << (bits - 1));
+  Search s{in,    moments, coded_type(type) ? scale_span(type) : kGroup,
+           -most, most - 1.0f, table, {}, {}, {}};
   float extreme[kLanes];
   extremes(extreme, in, s.width);
   for (size_t o = 0; o < kLanes; ++o) {

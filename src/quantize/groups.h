@@ -7,12 +7,12 @@
 namespace phasor {
 
 // 16 rows at one group of 32 columns, the columns outermost: x[k][o]. What lies outside the matrix
-// is 0. Of q6 16 columns are of one row: those that share scale o of its record.
+// is 0. Of a coded type the columns are of one row: those that share scale o of its record.
 struct Block {
   float x[kGroup][kLanes];
 };
 
-// A block as q8, q4, q4t or q6: integers, and the bits of 16 f16 scales.
+// A block as q8, q4, q4t or a coded type: integers, and the bits of 16 f16 scales.
 struct QuantizedBlock {
   float q[kGroup][kLanes];
   uint16_t scales[kLanes];
@@ -22,17 +22,23 @@ struct QuantizedBlock {
 // moments: of the inputs of the columns; NULL: all 1. False when a scale does not fit f16.
 bool quantize_block(QuantizedBlock* out, const Block& in, Type type, const Block* moments) noexcept;
 
+// The code of the integer that a value is rounded to.
+unsigned rounded_code(Type type, int value) noexcept;
+
+// The nearest of the table's values to v of −128 … 127, of two the larger one.
+float nearest_in_table(float v) noexcept;
+
 // The nearest integer, of two the even one, within ±127.
 float nearest_int8(float v) noexcept;
 
-// Values that share a record of scales (layout.h): a group of q4m, eight of q4k and q6.
+// Values that share a record of scales (layout.h): a group of q4m, eight of q4k and coded types.
 constexpr size_t kMostOfRecord = kGroup * kSuper;
 constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
 
-constexpr size_t kMostRecordBytes = kFineBytes;
+constexpr size_t kMostRecordBytes = 18;
 
 // x (count ≤ values_of_record): their codes n (count), their record (record_bytes), and what these
-// stand for (count), as tools/phasor/format/minima.py and fine.py make them. moments (count) or
+// stand for (count), as tools/phasor/format/minima.py and coded.py make them. moments (count) or
 // NULL; q4m and q4k do not take them. False where a value is not finite or a scale does not fit
 // f16.
 bool quantize_record(unsigned char* record, unsigned char* n, float* stored, const float* x,

@@ -27,6 +27,13 @@ unsigned char nearest_of(float v, float most) {
   return static_cast<unsigned char>(nearest_int8(v < most ? v : most));
 }
 
+// The nearest of −most … most − 1, most at most 127.
+int nearest_within(float v, int most) {
+  const float last = static_cast<float>(most - 1);
+  v = v > -static_cast<float>(most) ? v : -static_cast<float>(most);
+  return static_cast<int>(nearest_int8(v < last ? v : last));
+}
+
 // The nearest f16, never −0, into the record; as it is read back.
 float store_half(unsigned char* p, float v) {
   const float stored = widen_f16(narrow_f16(v)) + 0.0f;
@@ -78,31 +85,55 @@ bool eight_groups(unsigned char* record, const float* x, size_t count) {
   return fits(scale) && fits(least);
 }
 
-// Each 16 columns' scale is searched alone; a number of the record and codes stand for them.
-bool fine_groups(unsigned char* record, const float* x, const float* moments, size_t count) {
+// Code i of N scales, of six bits (signed_code).
+void store_code(unsigned char* codes, size_t count, size_t i, int code) {
+  const unsigned bits = static_cast<unsigned>(code + 32);
+  const size_t half = count / 2, quarter = count / 4;
+  unsigned char &low = codes[i % half], &upper = codes[half + i % quarter];
+  low = static_cast<unsigned char>(low | (bits & 15) << (i / half * 4));
+  upper = static_cast<unsigned char>(upper | bits >> 4 << (i / quarter * 2));
+}
+
+// The scale of each span of columns is searched alone; a number of the record and codes stand for
+// them. Codes of columns that there are not have no bits.
+bool coded_groups(unsigned char* record, const float* x, const float* moments, size_t count,
+                  Type type) {
   Block in{}, weights{};
+  const size_t span = scale_span(type), codes = record_codes(type);
+  const bool padded = lookup_type(type);  // columns that there are not are rounded to no 0
   for (size_t i = 0; i < count; ++i) {
-    in.x[i % kHalf][i / kHalf] = x[i];
-    weights.x[i % kHalf][i / kHalf] = moments != nullptr ? moments[i] : 0.0f;
+    in.x[i % span][i / span] = x[i];
+    weights.x[i % span][i / span] = moments != nullptr ? moments[i] : 1.0f;
   }
   QuantizedBlock found;
-  if (!quantize_block(&found, in, Type::q6, moments != nullptr ? &weights : nullptr)) return false;
-  float largest = 0;
-  for (const uint16_t bits : found.scales) {
-    const float scale = __builtin_fabsf(widen_f16(bits));
-    largest = scale > largest ? scale : largest;
+  if (!quantize_block(&found, in, type, moments != nullptr || padded ? &weights : nullptr))
+    return false;
+  float extreme = 0;
+  for (size_t i = 0; i < codes; ++i) {
+    const float scale = widen_f16(found.scales[i]);
+    extreme = __builtin_fabsf(scale) > __builtin_fabsf(extreme) ? scale : extreme;
   }
-  const float inverse = inverse_of(store_half(record, largest / 127.0f));
-  for (size_t i = 0; i < kLanes; ++i)
-    record[2 + i] = static_cast<unsigned char>(
-        static_cast<int>(nearest_int8(widen_f16(found.scales[i]) * inverse)) & 255);
+  const bool eight = scale_bits(type) == 8;
+  const float inverse = inverse_of(
+      store_half(record, eight ? __builtin_fabsf(extreme) / 127.0f : extreme / -32.0f));
+  for (size_t i = 2; i < record_bytes(type); ++i) record[i] = 0;
+  for (size_t i = 0; i * span < count; ++i) {
+    const float code = widen_f16(found.scales[i]) * inverse;
+    if (eight)
+      record[2 + i] = static_cast<unsigned char>(static_cast<int>(nearest_int8(code)) & 255);
+    else
+      store_code(record + 2, codes, i, nearest_within(code, 32));
+  }
   return true;
 }
 
-// The code of the nearest of −32 … 31.
-unsigned char fine_code(float v) {
-  v = v > -32.0f ? v : -32.0f;
-  return static_cast<unsigned char>(32 + static_cast<int>(nearest_int8(v < 31.0f ? v : 31.0f)));
+// The code of the value that is nearest to v.
+unsigned char coded(float v, Type type) {
+  const int most = lookup_type(type) ? 128 : 1 << (value_bits(type) - 1);
+  if (!lookup_type(type)) return static_cast<unsigned char>(most + nearest_within(v, most));
+  v = v > -128.0f ? v : -128.0f;
+  const float nearest = nearest_in_table(v < 127.0f ? v : 127.0f);
+  return static_cast<unsigned char>(rounded_code(type, static_cast<int>(nearest)));
 }
 
 }  // namespace
@@ -111,22 +142,23 @@ bool quantize_record(unsigned char* record, unsigned char* n, float* stored, con
                      const float* moments, size_t count, Type type) noexcept {
   for (size_t i = 0; i < count; ++i)
     if (!(__builtin_fabsf(x[i]) < __builtin_inff())) return false;
-  const bool fine = fine_type(type);
-  if (!(fine                       ? fine_groups(record, x, moments, count)
+  const bool code = coded_type(type);
+  if (!(code                       ? coded_groups(record, x, moments, count, type)
         : record_groups(type) == 1 ? one_group(record, x, count)
                                    : eight_groups(record, x, count)))
     return false;
-  const size_t groups = static_cast<size_t>(groups_of(count)), width = fine ? kHalf : kGroup;
+  const size_t groups = static_cast<size_t>(groups_of(count)),
+               width = code ? scale_span(type) : kGroup;
   for (size_t first = 0; first < count; first += width) {
     const Grid grid =
-        fine ? Grid{fine_scale(record, Layout::rows, groups, 0, first / kHalf), 0.0f}
+        code ? Grid{coded_scale(record, type, Layout::rows, groups, 0, first / width), 0.0f}
              : grid_at(record, type, Layout::rows, groups, 0, first / kGroup);
     const float inverse = inverse_of(grid.scale);
     for (size_t i = first; i < count && i < first + width; ++i) {
-      n[i] = fine ? fine_code(x[i] * inverse) : nearest_of((x[i] - grid.least) * inverse, 15);
-      stored[i] = fine ? static_cast<float>(n[i] - 32) * grid.scale
+      n[i] = code ? coded(x[i] * inverse, type) : nearest_of((x[i] - grid.least) * inverse, 15);
+      stored[i] = code ? static_cast<float>(code_value(type, nullptr, n[i])) * grid.scale
                        : static_cast<float>(n[i]) * grid.scale + grid.least;
-      if (fine && grid.scale == 0.0f) n[i] = 0;
+      if (code && grid.scale == 0.0f) n[i] = 0;
     }
   }
   return true;

@@ -72,12 +72,12 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
     const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
     return static_cast<float>(code_in(*p, bits, k)) * grid.scale + grid.least;
   }
-  if (fine_type(r.type)) {
+  if (coded_type(r.type)) {
     const bool panel = r.layout == Layout::panel16;
     const unsigned code =
         code_at(in + group_at(r, o, k), bits, panel ? kLanes : 1, panel ? o : 0, k % kGroup);
     return static_cast<float>(code_value(r.type, in, code)) *
-           fine_scale(in, r.layout, groups(r), r.first + o, k / kHalf);
+           coded_scale(in, r.type, r.layout, groups(r), r.first + o, k / scale_span(r.type));
   }
   const unsigned char* at = in + scale_at(r, o, k / kGroup);
   const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
@@ -179,21 +179,14 @@ bool note_given(StoredError* error, const unsigned char* in, const Rows& r, size
   return finite;
 }
 
-// The code of four bits that stands for a value.
-int code_of(Type type, int value) {
-  if (!table_type(type)) return value + static_cast<int>(code_less(type));
-  int n = 0;
-  while (kRoundedTable[n] < value) ++n;
-  return n;
-}
-
 // An integer of a type with a scale for each group. Padding columns, and all of a group of 4 bits
 // whose scale is 0, stay zero bytes. The value as it is read back.
 float store_integer(unsigned char* p, Type type, size_t in_group, int value, uint16_t scale) {
   if (value_bits(type) == 8)
     *p = static_cast<unsigned char>(value & 255);
   else if ((scale & 0x7FFFu) != 0)
-    *p = static_cast<unsigned char>(*p | code_of(type, value) << (in_group < kGroup / 2 ? 0 : 4));
+    *p = static_cast<unsigned char>(*p | rounded_code(type, value)
+                                             << (in_group < kGroup / 2 ? 0 : 4));
   return static_cast<float>(value) * widen_f16(scale);
 }
 
@@ -287,10 +280,11 @@ bool store_record_row(unsigned char* out, const Rows& to, const unsigned char* i
     }
     for (size_t i = 0; i < count; ++i) {
       unsigned char* const group = out + group_at(to, o, first + i);
-      put_field(group, 4, to, o, i, n[i] & 15u);
-      if (fine_type(to.type)) {
+      const unsigned bits = value_bits(to.type), low = low_bits(bits);
+      put_field(group, low, to, o, i, n[i] & ((1u << low) - 1u));
+      if (low != bits) {
         const size_t lanes = to.layout == Layout::panel16 ? kLanes : 1;
-        put_field(group + code_bytes(4) * lanes, 2, to, o, i, unsigned{n[i]} >> 4);
+        put_field(group + code_bytes(low) * lanes, bits - low, to, o, i, unsigned{n[i]} >> low);
       }
       note_rotated(error, x[i], stored[i]);
     }

@@ -227,7 +227,7 @@ inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t 
 
 // The same of q6: any codes, those of values at their ends in turn, scales of −128 and 127 often.
 inline std::vector<unsigned char> fine_panels(Random& random, size_t panels, size_t groups) {
-  const size_t record = kFineBytes * kLanes,
+  const size_t record = record_bytes(Type::q6) * kLanes,
                plane = static_cast<size_t>(record_plane_bytes(Type::q6, kLanes, groups)),
                bytes = static_cast<size_t>(panel_bytes(Type::q6, groups * kGroup));
   std::vector<unsigned char> w(panels * bytes + 64);

@@ -66,7 +66,8 @@ float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsi
   float acc = 0.0f;
   for (size_t k = 0; k < n && fine_type(type); k += kHalf) {
     volatile float scale =
-        x.scale[r * groups + k / kGroup] * fine_scale(panel, Layout::panel16, groups, o, k / kHalf);
+        x.scale[r * groups + k / kGroup] *
+        coded_scale(panel, type, Layout::panel16, groups, o, k / kHalf);
     acc = std::fma(sums(k, k + kHalf), scale, acc);
   }
   for (size_t g = 0; g < groups && !fine_type(type); ++g) {

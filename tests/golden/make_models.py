@@ -884,8 +884,9 @@ def fine(values: np.ndarray) -> Quantized:
     wide = of["d"].astype(np.float32)[..., None]
     codes = np.rint(np.divide(wanted, wide, where=wide != 0, out=np.zeros_like(wanted)))
     codes[..., 1::2] *= -1
-    of["codes"] = np.where(codes == 127, -128, np.clip(codes, -128, 127))
-    scale = (wide * of["codes"]).reshape(len(values), -1)[:, : halves.shape[1], None]
+    codes = np.where(codes == 127, -128, np.clip(codes, -128, 127)).astype(np.int8)
+    of["codes"] = records.packed_codes(codes, L.Q6)
+    scale = (wide * codes).reshape(len(values), -1)[:, : halves.shape[1], None]
     q = np.rint(np.divide(halves, scale, where=scale != 0, out=np.zeros_like(halves)))
     n = np.where(scale != 0, np.clip(q, -32, 31) + 32, 0).reshape(len(values), -1)
     n[:, values.shape[1] :] = 0
@@ -947,7 +948,7 @@ def write_described(
     def stored(values: np.ndarray) -> Quantized:
         return (
             given(values, kind_)
-            if kind_ not in L.ROUNDED or kind_ in L.TABLES + L.FINE
+            if kind_ not in L.ROUNDED or kind_ in L.TABLES + L.CODED
             else Quantized(*L.quantize(values, kind_), kind_)
             if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)

@@ -272,7 +272,7 @@ PHASOR_APART void with_halves(float* y, const int8_t* x, const float* xs,
                               size_t groups) {
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
-    const unsigned char* const record = plane + g / kSuper * (kFineBytes * kLanes);
+    const unsigned char* const record = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
     const auto add = [&](const Four& s, size_t h) PHASOR_LAMBDA {
       const int32_t isum[4] = {s.a, s.b, s.c, s.d};
       const uint32_t codes = word(record + (2 + 2 * (g % kSuper) + h) * kLanes + o);

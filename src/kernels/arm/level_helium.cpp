@@ -477,7 +477,7 @@ struct Helium {
       PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
         PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
           less[i][h] = 32 * vaddvq_s8(vldrbq_s8(x + i * apart + h * kHalf));
-      const unsigned char* const record = plane + g / kSuper * (kFineBytes * kLanes);
+      const unsigned char* const record = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
       four_fine<Planes, 0>(acc[0], low, high, x, apart, less, record, g, xs[g]);
       four_fine<Planes, 4>(acc[1], low, high, x, apart, less, record, g, xs[g]);
       four_fine<Planes, 8>(acc[2], low, high, x, apart, less, record, g, xs[g]);

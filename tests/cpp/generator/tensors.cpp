@@ -198,29 +198,43 @@ void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value va
     *value(k) |= code_of(type, k, w->bits());
 }
 
-// A row of q6 that no quantizer gives: numbers of either sign, now and then none, any codes of
-// scales and of values. byte(i): byte i of its records; group(g): the bytes of a group of `lanes`
-// rows, of which it is the one at `lane`.
+// A row of a coded type that no quantizer gives: numbers of either sign, now and then none, any
+// codes of scales and of values. byte(i): byte i of its records; group(g): the bytes of a group of
+// `lanes` rows, of which it is the one at `lane`.
 template <class ByteAt, class GroupAt>
-void any_fine_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, ByteAt byte,
+void any_coded_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, ByteAt byte,
                   GroupAt group) {
-  for (uint64_t i = 0; i < row_record_bytes(type, groups_of(cols)); i += kFineBytes) {
-    const uint64_t columns = i / kFineBytes * kSuper * kGroup;
+  const size_t size = phasor::record_bytes(type), codes = phasor::record_codes(type);
+  const bool eight = phasor::scale_bits(type) == 8;
+  for (uint64_t i = 0; i < row_record_bytes(type, groups_of(cols)); i += size) {
+    const uint64_t columns = i / size * kSuper * kGroup;
     unsigned char number[2];
     store_u16(number, any_scale(w, true));
     for (uint64_t j = 0; j < 2; ++j)  // which the codes multiply
       *byte(i + j) = static_cast<unsigned char>(number[j] -
                                                 (j == 1 && (number[1] & 0x7F) >= 0x14) * 0x10);
-    for (uint64_t h = 0; h < kFineCodes && columns + h * kHalf < cols; ++h)
-      *byte(i + 2 + h) = static_cast<unsigned char>(w->bits());
+    for (size_t c = 0; c < codes && columns + c * phasor::scale_span(type) < cols; ++c) {
+      const unsigned code = static_cast<unsigned>(w->bits() & 255);
+      const auto put = [&](size_t at, unsigned bits) {
+        *byte(i + 2 + at) = static_cast<unsigned char>(*byte(i + 2 + at) | bits);
+      };
+      if (eight) {
+        put(c, code);
+      } else {
+        put(c % (codes / 2), (code & 15) << (c / (codes / 2) * 4));
+        put(codes / 2 + c % (codes / 4), (code >> 4 & 3) << (c / (codes / 4) * 2));
+      }
+    }
   }
   for (uint32_t k = 0; k < cols; ++k) {
     const uint64_t code = w->bits();
-    for (const unsigned bits : {4u, 2u}) {
+    const unsigned all = value_bits(type), low = phasor::low_bits(all);
+    for (unsigned below = 0; below < all; below += low) {
+      const unsigned bits = below == 0 ? low : all - low;
       const size_t in = k % phasor::code_bytes(bits),
-                   at = (bits == 2 ? phasor::code_bytes(4) * lanes : 0) + in / 4 * (lanes * 4) +
+                   at = (below == 0 ? 0 : phasor::code_bytes(low) * lanes) + in / 4 * (lanes * 4) +
                         lane * 4 + in % 4;
-      const uint64_t field = bits == 2 ? code >> 4 & 3 : code & 15;
+      const uint64_t field = code >> below & ((1u << bits) - 1);
       group(k / kGroup)[at] |= static_cast<unsigned char>(field << phasor::code_shift(bits, k));
     }
   }
@@ -246,11 +260,13 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
           [=](uint32_t k) { return values + panel_index(type, lane, k); });
       return;
     }
-    if (phasor::fine_type(type)) {
-      any_fine_row(
+    if (phasor::coded_type(type)) {
+      any_coded_row(
           w, type, cols, kLanes, lane,
           [=](uint64_t i) { return p + panel_index_record(type, lane, i); },
-          [=](uint64_t g) { return p + plane + g * phasor::code_bytes(6) * kLanes; });
+          [=](uint64_t g) {
+            return p + plane + g * phasor::code_bytes(value_bits(type)) * kLanes;
+          });
       return;
     }
     any_row(
@@ -280,11 +296,13 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
           [=](uint32_t k) { return values + k / kGroup * (kGroup / 2) + k % (kGroup / 2); });
       continue;
     }
-    if (phasor::fine_type(type)) {
-      any_fine_row(
+    if (phasor::coded_type(type)) {
+      any_coded_row(
           w, type, cols, 1, 0,
           [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
-          [=](uint64_t g) { return p + plane + (row * groups + g) * phasor::code_bytes(6); });
+          [=](uint64_t g) {
+            return p + plane + (row * groups + g) * phasor::code_bytes(value_bits(type));
+          });
       continue;
     }
     any_row(

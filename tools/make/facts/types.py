@@ -11,7 +11,7 @@ FROM = "src/facts/types.toml"
 PAGE = "docs/reference/file-format.md"
 SCALES = {"": "", "group": "f16, of {span} columns", "row": "f32, of a row"}
 
-KINDS = ("group", "row", "minimum", "half")
+KINDS = ("group", "row", "minimum", "code")
 
 
 def types() -> list[dict[str, Any]]:
@@ -19,11 +19,18 @@ def types() -> list[dict[str, Any]]:
     plain = {"word": "", "matrix": True, "pairs": False, "scales": "", "rotated": False}
     plain |= {"span": 32, "step": 1, "first": 0, "table": (), "rounds": True}
     rows = [
-        {"name": name, "product": name, **plain, **row}
+        {"name": name, "product": name, **plain, **_record(row), **row}
         for name, row in table("types")["types"].items()
     ]
     assert [row["code"] for row in rows] == list(range(1, len(rows) + 1)), "codes have a hole"
     return rows
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    """Of scales that are codes: an f16 number of eight groups, and their codes."""
+    if row.get("scales") != "code":
+        return {}
+    return {"record": [2 + 256 // row.get("span", 32) * row["scale_bits"] // 8, 8]}
 
 
 def _has(word: str) -> str:
@@ -36,7 +43,7 @@ def _any(rows: list[dict[str, Any]]) -> str:
 
 def _codes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Types whose code n stands for step·n + first."""
-    kinds = ("group", "row", "half")
+    kinds = ("group", "row", "code")
     scaled = [row for row in rows if row["scales"] in kinds and row["bits"] < 8]
     return [row for row in scaled if not row["table"]]
 
@@ -61,8 +68,13 @@ def _number(name: str, rows: list[dict[str, Any]], value: Callable[[dict], int])
 
 
 def _rounded_table(rows: list[dict[str, Any]]) -> str:
-    (one,) = [row["table"] for row in rows if row["table"]]
+    (one,) = [row["table"] for row in rows if _stored(row)]
     return ", ".join(map(str, one))
+
+
+def _stored(row: dict[str, Any]) -> bool:
+    """A panel begins with its table."""
+    return not isinstance(row["table"], str) and bool(row["table"])
 
 
 def _macro(name: str, rows: list[dict[str, Any]]) -> str:
@@ -82,7 +94,9 @@ def _header(rows: list[dict[str, Any]]) -> File:
     matrices = [row for row in rows if row["matrix"]]
     quantized = [row for row in rows if row["scales"]]
     of = {kind: [r for r in rows if r["scales"] == kind] for kind in KINDS}
-    grouped = [row for row in rows if row["scales"] in ("group", "minimum", "half")]
+    grouped = [row for row in rows if row["scales"] in ("group", "minimum", "code")]
+    fine = [row for row in of["code"] if row["span"] < 32]
+    wide = [row for row in rows if row["span"] > 32]
     records = [row for row in rows if "record" in row]
     words = list(dict.fromkeys(row["word"] for row in rows if row["word"]))
     body = '#pragma once\n#include <stdint.h>\n\n#include "build.h"\n\nnamespace phasor {\n\n'
@@ -111,21 +125,24 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += f"constexpr bool kHasGroups = {_any(grouped)};\n"
     body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
     body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n"
-    body += f"constexpr bool kHasFine = {_any(of['half'])};\n"
+    body += f"constexpr bool kHasCoded = {_any(of['code'])};\n"
+    body += f"constexpr bool kHasFine = {_any(fine)};\n"
     body += f"constexpr bool kHasTables = {_any([row for row in rows if row['table']])};\n"
-    body += f"constexpr bool kHasShared = {_any([r for r in rows if r['span'] != 32])};\n\n"
+    body += f"constexpr bool kHasShared = {_any(wide)};\n\n"
     no = [row for row in rows if not row["matrix"]]
     body += _predicate("no_matrix_type", no)
     body += "// A scale for each group of 32, and a minimum too; a scale for each row, in f32.\n"
     body += _predicate("minimum_type", of["minimum"])
     body += _predicate("grouped_type", grouped)
-    body += "// In a group two scales: each a code of 16 columns times an f16 number.\n"
-    body += _predicate("fine_type", of["half"])
+    body += "// A scale is a signed code times an f16 number, and a group has two of them.\n"
+    body += _predicate("coded_type", of["code"])
+    body += _predicate("fine_type", fine)
     body += _predicate("whole_type", of["row"])
     body += _predicate("quantized_type", quantized)
     body += "// The same; false where a build has none of them.\n"
     for name, has, of_all in (
         ("has_minima", "kHasMinima", "minimum_type"),
+        ("has_coded", "kHasCoded", "coded_type"),
         ("has_fine", "kHasFine", "fine_type"),
         ("has_row_scale", "kHasRows", "whole_type"),
     ):
@@ -134,13 +151,13 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += _predicate("rotated_type", [row for row in rows if row["rotated"]])
     body += _predicate("pair_type", [row for row in rows if row["pairs"]])
     body += _number("value_bits", rows, lambda row: row["bits"])
-    body += "// A panel begins with a table of 16 int8, and a code is an index of it.\n"
-    body += _predicate("table_type", [row for row in rows if row["table"]])
-    body += "// The table that floats are rounded to.\n"
-    body += f"constexpr int8_t kRoundedTable[] = {{\n    {_rounded_table(rows)}}};\n"
+    body += "// A code is an index of a table of 16 int8; and a panel begins with that.\n"
+    body += _predicate("lookup_type", [row for row in rows if row["table"]])
+    body += _predicate("table_type", [row for row in rows if _stored(row)])
+    body += "// The table that floats are rounded to, and that of types whose panels have none.\n"
+    body += f"alignas(16) constexpr int8_t kRoundedTable[] = {{\n    {_rounded_table(rows)}}};\n"
     body += "// No float is rounded to it.\n"
     body += _predicate("given_type", [row for row in rows if not row["rounds"]])
-    wide = [row for row in rows if row["span"] != 32]
     body += "// Groups of 32 that share a scale, where they are more than one.\n"
     body += _number("shared_groups", wide, lambda row: row["span"] // 32)
     codes = _codes(rows)
@@ -150,6 +167,8 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += "// Of a record of scales, and of minima: its bytes, and the groups that it is of.\n"
     body += _number("record_bytes", records, lambda row: row["record"][0])
     body += _number("record_groups", records, lambda row: row["record"][1])
+    body += "// Bits of a scale that is a code.\n"
+    body += _number("scale_bits", of["code"], lambda row: row["scale_bits"])
     body += "// The type whose kernels it takes.\n"
     body += "constexpr Type product_type(Type type) {\n  return "
     for row in rows:
@@ -182,10 +201,11 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "# What a code n stands for: step, first of step·n + first.\n"
     pairs = [f"{row['name'].upper()}: ({row['step']}, {row['first']})" for row in codes]
     body += f"CODES = {{{', '.join(pairs)}}}\n"
-    body += "# Columns that share a scale, where they are more than a group.\n"
+    body += "# Columns that share a scale, where they are not a group.\n"
     spans = [f"{row['name'].upper()}: {row['span']}" for row in rows if row["span"] != 32]
     body += f"SPANS = {{{', '.join(spans)}}}\n"
-    body += group("TABLES", "a code is an index of a table of int8", lambda r: bool(r["table"]))
+    body += group("LOOKUPS", "a code is an index of a table of int8", lambda r: bool(r["table"]))
+    body += group("TABLES", "a panel begins with that table", _stored)
     body += f"ROUNDED_TABLE = ({_rounded_table(rows)})\n"
     body += group("HALVES", "", lambda r: r["bits"] == 16)
     body += group("PAIRS", "two columns lie side by side in a panel", lambda r: r["pairs"])
@@ -193,8 +213,10 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += group("WHOLE", "an f32 scale for each row", lambda r: r["scales"] == "row")
     minima = "a scale and a minimum for each group (rule 1.20)"
     body += group("MINIMA", minima, lambda r: r["scales"] == "minimum")
-    fine = "a signed code of an f16 number for each 16 columns (rule 1.27)"
-    body += group("FINE", fine, lambda r: r["scales"] == "half")
+    body += "# Bits of a scale that is a signed code of an f16 number.\n"
+    bits = [f"{r['name'].upper()}: {r['scale_bits']}" for r in rows if r["scales"] == "code"]
+    body += f"SCALE_BITS = {{{', '.join(bits)}}}\n"
+    body += group("CODED", "", lambda r: r["scales"] == "code")
     body += group("ROTATED", "of rotated inputs (rule 1.19)", lambda r: r["rotated"])
     body += group("QUANTIZED", "", lambda r: bool(r["scales"]))
     body += group("MATRICES", "", lambda r: r["matrix"])

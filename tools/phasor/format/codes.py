@@ -54,16 +54,19 @@ BITS = {
 RECORDS = {Q4M: (4, 1), Q4K: (16, 8), Q6: (18, 8)}
 # What a code n stands for: step, first of step·n + first.
 CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1), Q2R: (1, -1), Q6: (1, -32)}
-# Columns that share a scale, where they are more than a group.
-SPANS = {Q2: 128, Q1: 128}
-TABLES = (Q4T,)  # a code is an index of a table of int8
+# Columns that share a scale, where they are not a group.
+SPANS = {Q2: 128, Q1: 128, Q6: 16}
+LOOKUPS = (Q4T,)  # a code is an index of a table of int8
+TABLES = (Q4T,)  # a panel begins with that table
 ROUNDED_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
 WHOLE = (Q8R, Q8RH, Q2R)  # an f32 scale for each row
 MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
-FINE = (Q6,)  # a signed code of an f16 number for each 16 columns (rule 1.27)
+# Bits of a scale that is a signed code of an f16 number.
+SCALE_BITS = {Q6: 8}
+CODED = (Q6,)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
 QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6)
 MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6)

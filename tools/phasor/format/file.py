@@ -293,7 +293,7 @@ class PhasorFile:
             q = self.quantized(key)
             if e.type in L.WHOLE and e.type not in L.ROTATED:
                 return Narrow(q.values[:, : e.cols], q.scales)
-            exact = e.type in L.GROUPED + L.FINE and not q.rotated
+            exact = e.type in L.GROUPED + L.CODED and not q.rotated
             return Narrow(q.widened(e.cols, np.float32 if exact else np.float64))
         if e.type == L.F64:
             return Narrow(data.view("<f8"))

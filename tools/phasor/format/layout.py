@@ -11,7 +11,7 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from phasor.errors import PhasorError
-from phasor.format import fine, minima, records
+from phasor.format import coded, minima, records
 from phasor.format.scales import search_rows
 from phasor.format.types import *
 
@@ -183,8 +183,8 @@ def quantize(
         return _quantize_whole(np.asarray(x, np.float32), kind)
     if kind in MINIMA:
         return minima.quantize(np.asarray(x, np.float32), kind)
-    if kind in FINE:
-        return fine.quantize(np.asarray(x, np.float32), moments)
+    if kind in CODED:
+        return coded.quantize(np.asarray(x, np.float32), kind, moments)
     rows, cols = x.shape
     padded = np.zeros((rows, round_up(cols, GROUP)), dtype=np.float32)
     padded[:, :cols] = x
@@ -220,8 +220,8 @@ def dequantize(
     scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype: Any = np.float64
 ) -> np.ndarray:
     """The same of every quantized type, rotated back."""
-    if kind in FINE:
-        return fine.dequantize(scales, q, cols, dtype)
+    if kind in CODED:
+        return coded.dequantize(scales, q, cols, kind, dtype)
     if kind in MINIMA:
         return minima.dequantize(scales, q, cols, kind, dtype)
     values = dequantize_q8(scales, q, cols, dtype, kind)

@@ -2,7 +2,8 @@
 
 A record is what values share. Of q4m it is a group's f16 scale d and minimum m; of q4k both of
 eight groups, and in the twelve bytes of GGUF's Q4_K for each group two codes of six bits that
-multiply them; of q6 an f16 number d of eight groups, and for each 16 columns a signed code.
+multiply them; of coded types (coded.py) an f16 number d of eight groups, and for each few columns a
+signed code of eight bits or six.
 Letters: N rows, K columns, G groups of 32, R records of a row.
 """
 
@@ -15,12 +16,40 @@ from phasor.format.types import *
 _DTYPES = {
     Q4M: np.dtype([("d", "<f2"), ("m", "<f2")]),
     Q4K: np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)]),
-    Q6: np.dtype([("d", "<f2"), ("codes", "i1", 16)]),
 }
+_DTYPES |= {
+    kind: np.dtype([("d", "<f2"), ("codes", "u1", RECORDS[kind][0] - 2)]) for kind in CODED
+}
+
+
+# The fields of a code of so many bits, the lowest first.
+_FIELDS = {4: (4,), 6: (4, 2), 3: (2, 1)}
 
 
 def record_of(kind: int) -> np.dtype:
     return _DTYPES[kind]
+
+
+def scale_codes(packed: np.ndarray, kind: int) -> np.ndarray:
+    """Bytes of records (…, B) -> their S codes of scales, int8 (…, S). Codes of six bits have 32
+    added; their low four bits are the nibbles of S/2 bytes, the upper two fields of S/4 bytes."""
+    if SCALE_BITS[kind] == 8:
+        return packed.view(np.int8)
+    half = packed.shape[-1] * 2 // 3
+    low = np.concatenate([packed[..., :half] >> i & 15 for i in (0, 4)], axis=-1)
+    upper = np.concatenate([packed[..., half:] >> i & 3 for i in range(0, 8, 2)], axis=-1)
+    result: np.ndarray = (low | upper << 4).astype(np.int8) - np.int8(32)
+    return result
+
+
+def packed_codes(codes: np.ndarray, kind: int) -> np.ndarray:
+    """Back: int8 (…, S) -> bytes (…, B)."""
+    if SCALE_BITS[kind] == 8:
+        return codes.view(np.uint8)
+    bits = (codes + np.int8(32)).view(np.uint8)
+    low = (bits & 15).reshape(*bits.shape[:-1], 2, -1)
+    upper = (bits >> 4).reshape(*bits.shape[:-1], 4, -1)
+    return np.concatenate([_join(low, 4), _join(upper, 2)], axis=-1)
 
 
 def groups_of(cols: int) -> int:
@@ -55,24 +84,26 @@ def _join(fields: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _bytes_of(n: np.ndarray, kind: int) -> np.ndarray:
-    """Codes (N, 32·G) -> bytes (N, G, group_bytes): value c of a group in the low, 16 + c in the
-    high bits; of q6 the lower four bits so, and behind them in eight bytes the upper two of values
-    c, 8 + c, 16 + c and 24 + c."""
+    """Codes (N, 32·G) -> bytes (N, G, group_bytes): the fields of a byte are values that lie as
+    many bytes apart as there are. Of codes of six bits the low four are so, and behind them the
+    upper two; of codes of three the low two, then the upper one."""
     by_group = n.view(np.uint8).reshape(len(n), -1, GROUP)
-    nibbles = _join((by_group & 15).reshape(*by_group.shape[:2], 2, -1), 4)
-    if BITS[kind] == 4:
-        return nibbles
-    upper = _join((by_group >> 4).reshape(*by_group.shape[:2], 4, -1), 2)
-    return np.concatenate([nibbles, upper], axis=2)
+    parts, below = [], 0
+    for bits in _FIELDS[BITS[kind]]:
+        fields = by_group >> below & (1 << bits) - 1
+        parts.append(_join(fields.reshape(*by_group.shape[:2], 8 // bits, -1), bits))
+        below += bits
+    return np.concatenate(parts, axis=2)
 
 
 def _codes_of(data: np.ndarray, kind: int) -> np.ndarray:
     """Back, int8."""
-    nibbles = data[:, :, : GROUP // 2]
-    n = np.concatenate([nibbles & 15, nibbles >> 4], axis=2)
-    if BITS[kind] == 6:
-        upper = data[:, :, GROUP // 2 :]
-        n |= np.concatenate([(upper >> i & 3) << 4 for i in range(0, 8, 2)], axis=2)
+    n, below, first = np.zeros((*data.shape[:2], GROUP), np.uint8), 0, 0
+    for bits in _FIELDS[BITS[kind]]:
+        part = data[:, :, first : first + GROUP * bits // 8]
+        fields = [part >> i & (1 << bits) - 1 for i in range(0, 8, bits)]
+        n |= np.concatenate(fields, axis=2) << below
+        below, first = below + bits, first + part.shape[2]
     return n.reshape(len(data), -1).view(np.int8)
 
 
@@ -111,7 +142,7 @@ def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, n
         records[name] = numbers[:, :, i].transpose(0, 2, 1)
     if end < shape[2]:
         codes = planes[:, :, end:].reshape(*shape[:2], -1, LANES).transpose(0, 3, 1, 2)
-        records["codes"] = codes.view(records.dtype["codes"].base)
+        records["codes"] = codes
     body = panels[:, plane_bytes(LANES, cols, kind) :].reshape(count, -1, BITS[kind], LANES, 4)
     body = np.ascontiguousarray(body.transpose(0, 3, 1, 2, 4))
     values = _codes_of(body.reshape(count * LANES, -1, group_bytes(kind)), kind)

@@ -19,7 +19,6 @@ DIVISORS = {
     Q4T: tuple(sign * i for sign in (-1, 1) for i in range(96, 161, 4)),
     Q6: tuple(sign * i for sign in (-1, 1) for i in range(28, 37)),
 }
-_MOST = {Q4: 8, Q6: 32}  # −most … most − 1
 # The value of the table that is nearest to v, of two the larger, is that at ⌊2v⌋ + 256.
 _STANDARD = np.array(ROUNDED_TABLE, np.float32)
 _PLACES = np.searchsorted(_STANDARD[:-1] + _STANDARD[1:], np.arange(-256, 256), side="right")
@@ -49,9 +48,9 @@ def nearest_of_table(v: np.ndarray) -> np.ndarray:
 
 def rounded(v: np.ndarray, kind: int) -> np.ndarray:
     """v, weights over their scale, as the nearest integers that the type has. In place."""
-    most = _MOST.get(kind, 128)
+    most = 128 if kind in LOOKUPS else 1 << BITS[kind] - 1  # −most … most − 1
     np.minimum(np.maximum(v, -most, out=v), most - 1, out=v)
-    if kind in TABLES:
+    if kind in LOOKUPS:
         v[:] = nearest_of_table(v)
     else:
         np.rint(v, out=v)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phasor.errors import PhasorError
-from phasor.format import fine, minima, records
+from phasor.format import coded, minima, records
 from phasor.format import layout as L
 from phasor.format.scales import half, inverse_of, rounded
 
@@ -40,8 +40,7 @@ _DIVISORS = {
     L.Q4T: tuple(float(sign * d) for sign in (-1, 1) for d in range(100, 157, 8)),
     L.Q6: tuple(float(sign * d) for sign in (-1, 1) for d in range(30, 35)),
 }
-# Of the codes that scales, and minima, of a record are stored as.
-_MOST_CODES = {L.Q4K: 63, L.Q6: 127}
+_MOST_CODE = 63  # of those that scales and minima of a record of q4k are stored as
 # How much of the range below and above its middle a grid with a minimum is tried to span.
 _SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
     (0.95, 0.95),
@@ -70,7 +69,7 @@ def plan(hessian: NDArray[np.floating], cols: int, kind: int) -> Plan:
     """H (K, K) of a matrix with so many columns. The groups that share a record stay together."""
     if hessian.shape != (cols, cols):
         raise PhasorError(f"second moments of {hessian.shape}, expected {(cols, cols)}")
-    width = L.HALF if kind in L.FINE else L.GROUP
+    width = coded.width_of(kind) if kind in L.CODED else L.GROUP
     together = L.RECORDS.get(kind, (0, 1))[1] * (L.GROUP // width)
     whole = np.zeros((L.round_up(cols, L.GROUP),) * 2)
     groups = len(whole) // width
@@ -152,7 +151,7 @@ def _tried(w: Floats, kind: int) -> Grids:
 
 
 class _Record(NamedTuple):
-    """What the groups of a record of q4k or q6 share, (N,) each; of q6 the second is 0."""
+    """What the groups of a record share, (N,) each; of coded types the second is 0."""
 
     scale: Floats
     least: Floats
@@ -165,16 +164,21 @@ def _record_of(w: Floats, plan_: Plan, first: int, groups: int, kind: int) -> _R
         part = slice(at, at + plan_.width)
         factor = plan_.factor[part, part]
         alone = _search(w[part], factor, _tried(w[part], kind), kind, None)
-        steps.append(np.abs(alone.scale))
+        steps.append(alone.scale)
         depths.append(np.maximum(-alone.least, 0))
-    most = np.float32(_MOST_CODES[kind])
+    if kind in L.CODED:
+        number = coded.number_of(np.stack(steps, axis=-1), kind)
+        return _Record(number, np.zeros_like(number))
+    most = np.float32(_MOST_CODE)
     return _Record(half(np.max(steps, axis=0) / most), half(-np.max(depths, axis=0) / most))
 
 
 def _codes_of(x: Floats, unit: Floats, kind: int) -> Floats:
     """The nearest number of units that the type has."""
-    most = _MOST_CODES[kind]
-    out: Floats = np.rint(np.clip(x * inverse_of(unit), -most if kind in L.FINE else 0, most))
+    if kind in L.CODED:
+        codes: Floats = coded.nearest_codes(x[..., None], unit, kind)[..., 0]
+        return codes
+    out: Floats = np.rint(np.clip(x * inverse_of(unit), 0, _MOST_CODE))
     return out
 
 
@@ -234,7 +238,7 @@ def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarra
         part = slice(turn * width, (turn + 1) * width)
         group = int(plan_.order[part.start]) // width
         now, factor, record = w[part], plan_.factor[part, part], None
-        if kind in _MOST_CODES:
+        if together > 1:
             number = group // together
             if number not in shared:
                 count = min(together, groups - number * together)
@@ -260,11 +264,11 @@ def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarra
                 of[field][:, number] = one
             to[number, : len(all_[own])] = _codes_of(all_[own], one, kind)
     by_record = whole.transpose(0, 3, 1, 2)
-    if kind in L.FINE:
-        of["codes"] = by_record[0]
-        used = fine.grids(of)[:, :groups].repeat(width, axis=1) != 0
+    if kind in L.CODED:
+        coded.store(of, by_record[0], of["d"].copy(), cols, kind)
+        used = coded.grids(of, kind)[:, :groups].repeat(width, axis=1) != 0
         used[:, cols:] = False
-        return of, np.where(used, values + np.int8(32), np.int8(0))
+        return of, coded.codes_of(values, used, kind)
     of["codes"] = minima.pack_codes(*by_record.view(np.uint8))
     return of, values
 

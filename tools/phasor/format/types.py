@@ -9,11 +9,10 @@ PANEL16, ROWS, VECTOR = 1, 2, 3
 LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
 LANES = 16  # rows of a panel
 GROUP = 32  # columns that share a scale
-HALF = 16  # columns that share a code of a scale in q6
 # The form of a matrix's inputs: 16 bits (rule 1.21); 8, rotated, of a type in groups (rule 1.29),
 # the weights that are stored being the rotated matrix's; 0: 8 bits, or those of a float type.
 INPUTS16, INPUTS_ROTATED = 1, 2
-IN_GROUPS = GROUPED + MINIMA + FINE  # types whose inputs are rounded in groups (rule 1.3)
+IN_GROUPS = GROUPED + MINIMA + CODED  # types whose inputs are rounded in groups (rule 1.3)
 TABLE = 16  # int8 values of a table of q4t
 SUPER = 8  # groups of q4k whose scales and minima share theirs
 

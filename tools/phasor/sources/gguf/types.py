@@ -90,7 +90,7 @@ def _q6_k(blocks: np.ndarray) -> np.ndarray:
 def _packed_q6_k(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What has no scale has no codes."""
     of = np.empty(blocks.shape, records.record_of(L.Q6))
-    of["d"], of["codes"] = blocks["d"], blocks["scales"]
+    of["d"], of["codes"] = blocks["d"], blocks["scales"].view(np.uint8)
     used = (of["codes"] != 0) & (of["d"] != 0)[:, None]
     return of, np.where(used[:, :, None], _sixes(blocks), 0).astype(np.uint8)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from phasor.errors import PhasorError
-from phasor.format import fine, records
+from phasor.format import coded, records
 from phasor.format import layout as L
 
 
@@ -54,7 +54,7 @@ def test_values_are_the_nearest_and_scales_near_the_best(cols):
     x = random(24, cols)
     of, n = L.quantize(x, L.Q6)
     padded = np.pad(x, ((0, 0), (0, -cols % 32))).reshape(24, -1, 16).astype(np.float64)
-    scale = fine.grids(of)[:, : padded.shape[1]]
+    scale = coded.grids(of, L.Q6)[:, : padded.shape[1]]
     grid = scale[..., None, None] * np.arange(-32, 32)
     nearest = np.abs(padded[..., None] - grid).min(axis=3)
     kept = L.dequantize(of, n, cols, L.Q6)
@@ -96,10 +96,11 @@ def test_a_code_of_every_size_and_a_number_of_every_sign():
     rng = np.random.default_rng(3)
     of = np.zeros((5, 2), records.record_of(L.Q6))
     of["d"] = np.array([[1, -1], [0, 6e-8], [-0.5, 3e-5], [2, 0], [1e-3, -6e-8]], np.float16)
-    of["codes"] = rng.integers(-128, 128, (5, 2, 16))
+    codes = rng.integers(-128, 128, (5, 2, 16)).astype(np.int8)
+    of["codes"] = records.packed_codes(codes, L.Q6)
     n = rng.integers(0, 64, (5, 512)).astype(np.int8)
     want = [
-        float(of["d"][o, k // 256]) * int(of["codes"][o, k // 256, k % 256 // 16]) * (n[o, k] - 32)
+        float(of["d"][o, k // 256]) * int(codes[o, k // 256, k % 256 // 16]) * (n[o, k] - 32)
         for o in range(5)
         for k in range(512)
     ]
