@@ -569,7 +569,10 @@ SERVED = "reference/test_serve.py::test_vectors_are_those_of_the_model"
 ORIGINAL = "python/test_ctranslate2.py::test_the_tokenizer_of_the_original"
 # What is no refusal: a note of a conversion, or an error of a caller in Python, whose own tests
 # follow it; by the part of the source's text that is advice.
+_MOMENTS = "python/test_moments.py::test_moments_are_of_the_inputs_that_matrices_read"
 ELSEWHERE = {
+    "gather them again with tools/moments.py, or --no-smooth": _MOMENTS,
+    "TRY: tools/moments.py with the file that --type f32 writes": _MOMENTS,
     "not rounded again for rotated inputs": "python/test_rotated_inputs.py::test_what_is_refused",
     "reach: give a longer one": (
         "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"

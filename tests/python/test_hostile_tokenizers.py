@@ -802,7 +802,7 @@ def test_moments_that_are_none(tmp_path, data, says):
 
 def test_moments_as_numpy_writes_them(tmp_path):
     np.save(tmp_path / "m.npy", np.arange(3, dtype="<f4"))
-    assert read_moments(tmp_path / "m.npy").tolist() == [0, 1, 2]
+    assert read_moments(tmp_path / "m.npy").values.tolist() == [0, 1, 2]
 
 
 @pytest.mark.long

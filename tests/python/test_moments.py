@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_gguf
 
+import translators
+from conversions import contents, convert_to, refused
 from phasor import moments
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -16,7 +19,9 @@ from phasor.moments import Moments
 from phasor.reference.forward import Reference
 from phasor.reference.functions import layer_norm, rms_norm
 from phasor.runs import Input
+from phasor.smoothing import Smoothed
 from places import told
+from test_quantize import quantize
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 IDS = [1, 5, 9, 3, 17, 22, 8]
@@ -209,3 +214,72 @@ def test_the_tool_and_what_it_is_for(phasor, model, text, tmp_path, capsys):
     )
     with pytest.raises(L.PhasorError, match="expected .* values of f32"):
         Moments(file.descriptor, found[1:])
+
+
+def decoder(folder: Path) -> Path:
+    """A GGUF file: its inputs are scaled in the norms before them."""
+    (folder / "m.gguf").write_bytes(test_gguf.changed(**test_gguf.vocabulary()))
+    (folder / "text").write_text('"!#$%&<a>!!\n' * 20)
+    return folder / "m.gguf"
+
+
+def translator(folder: Path) -> Path:
+    """Norms come after its layers: its inputs are scaled by vectors of their own."""
+    (folder / "text").write_text("ab ba c\na b\n" * 5)
+    files = translators.marian_files()
+    return translators.write(folder / "m", "marian", files, **translators.MARIAN_IDS)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("make", [decoder, translator])
+def test_moments_are_of_the_inputs_that_matrices_read(make, full, phasor, tmp_path, capsys):
+    """Those of the plain file, scaled by a conversion that scales inputs, are those that the scaled
+    file gives; all others are refused by the converter and by the program."""
+    source, files, arrays = make(tmp_path), {}, {}
+    for flag in ("--no-smooth", "--smooth"):
+        files[flag] = convert_to(source, tmp_path / f"{flag}.phasor", "--type", "f32", flag)
+        arrays[flag] = tmp_path / f"{flag}.npy"
+        words = [files[flag], tmp_path / "text", "-o", arrays[flag], "--phasor", phasor]
+        assert moments.main([*map(str, words), *["--full"] * full]) == 0
+    plain, scaled = map(np.load, arrays.values())
+    assert plain.shape == scaled.shape and not np.allclose(plain, scaled, rtol=0.1)
+
+    def made(flag: str, array: Path) -> dict[int, bytes]:
+        words = ("--type", "q4", flag, "--moments", array)
+        return contents(convert_to(source, tmp_path / "o.phasor", *words))
+
+    given = PhasorFile(files["--smooth"])
+    smoothed = Smoothed(
+        (exact := PhasorFile(files["--no-smooth"])).descriptor, lambda s: exact.weights(s.key)
+    )
+    scale = given.descriptor, lambda slot: given.weights(slot.key)
+    before = exact.descriptor, lambda slot: exact.weights(slot.key)
+    second, of = moments.of_conversion(arrays["--no-smooth"], *scale, before, smoothed)
+    assert second == full
+    moved, right = 0, Moments(given.descriptor, scaled)
+    for slot in [slot for slot in R.slots(given.descriptor) if slot.matrix]:
+        assert np.allclose(of(slot), right(slot), rtol=1e-4, atol=1e-5), slot.name
+        moved += smoothed.scale_of(slot) is not None
+    assert moved >= 4
+
+    smooth = made("--smooth", arrays["--smooth"])
+    assert made("--smooth", arrays["--no-smooth"]) == smooth
+    np.save(tmp_path / "unsaid.npy", plain)
+    assert made("--no-smooth", tmp_path / "unsaid.npy") == made(
+        "--no-smooth", arrays["--no-smooth"]
+    )
+    words = ("--type", "q4", "--moments")
+    said = refused(source, tmp_path / "no", capsys, *words, tmp_path / "unsaid.npy", "--smooth")
+    assert f"{tmp_path / 'unsaid.npy'}: does not say which inputs" in said
+    said = refused(source, tmp_path / "no", capsys, *words, arrays["--smooth"], "--no-smooth")
+    assert f"{arrays['--smooth']}: moments of other inputs" in said and "TRY: tools/mom" in said
+    for flag, file in files.items():
+        other = next(path for key, path in arrays.items() if key != flag)
+        words = (phasor, file, tmp_path / "p", "--quiet", "--type", "q4", "--moments")
+        said = quantize(*words, other, status=1).stderr
+        assert f"{other}: moments of other inputs" in said
+        assert f"TRY: tools/moments.py with {file}" in said and not (tmp_path / "p").exists()
+        if not full:
+            quantize(*words, arrays[flag])
+            assert contents(tmp_path / "p") == made(flag, arrays[flag])
+            (tmp_path / "p").unlink()

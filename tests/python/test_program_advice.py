@@ -272,6 +272,8 @@ ELSEWHERE = {  # advice: the test that follows it
     "%s: goes with --labels": "reference/test_zero_shot.py",
     "%s: needs --shortlist": "test_shortlist.py",
     "%s: reads vectors and no text. TRY: --embeddings FILE": "test_embeddings.py",
+    "%s: moments of other inputs: the norms, biases and input scales of the model that gave them "
+    "are not those of %s. TRY: tools/moments.py with %s": "test_moments.py",
     "%s: --export: the file does not have what a tokenizer.json needs beside the vocabulary: the "
     "tokenizer was none that the tokenizers package can read, or the file was converted before "
     "there was --export (convert it again)": "test_export.py",

@@ -24,7 +24,7 @@ from phasor.format import record
 from phasor.format.file import EXPORTS, RECORD, VECTORS, PhasorFile
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, set_inputs, write_model
-from phasor.moments import Moments, read_moments
+from phasor.moments import of_conversion
 from phasor.replay import Counting, finished
 from phasor.runs import Input, Step, steps_of
 from phasor.smoothing import Smoothed
@@ -127,7 +127,10 @@ def convert(
             "(--no-smooth leaves them)"
         )
     stored, counting = as_stored(descriptor), progress(quiet)
-    values = None if moments is None else Moments(stored, read_moments(moments))
+    second, values = False, None
+    if moments is not None:
+        plain = as_stored(model.descriptor), model.weights
+        second, values = of_conversion(moments, stored, weights, plain, smoothed)
     inputs: list[Input] = []
     outputs = np.zeros((0, 1), np.uint32)
     texts = {EXPORTS[k]: made.text for k, made in sections.items() if isinstance(made, Exportable)}
@@ -168,8 +171,8 @@ def convert(
             record.KEPT: model.keeps(),
             record.SMOOTHED: smoothed is not None,
             record.ROUNDED: any(one.largest > 0 for one in rounding),
-            record.MOMENTS: values is not None and not values.full,
-            record.SECOND: values is not None and values.full,
+            record.MOMENTS: values is not None and not second,
+            record.SECOND: second,
             record.MEASURED: auto,
         }
         made = made._replace(method=record.method_of(word for word in done if done[word]))

@@ -12,14 +12,19 @@ columns of all matrices, in the order of the file, each matrix with a mean of 1;
 With --full the array has each matrix's whole (K, K) of second moments, the mean of x·xᵀ, in their
 place: for `convert.py --moments` alone, which then rounds against them (second_order.py). It is
 summed in the file itself, so memory holds no more than one matrix's.
+
+The head of the file says what the inputs were scaled by: the SHA-256 of the model's vectors (norms,
+biases, input scales). Both commands refuse moments of other inputs than their matrices read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import struct
 import sys
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -30,10 +35,13 @@ from phasor.errors import PhasorError
 from phasor.files import check_output, map_bytes, read_text, replacing
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.file import PhasorFile
+from phasor.format.file import PhasorFile, Source
+from phasor.format.layout import VECTOR
+from phasor.format.writer import exact_values, encode_vector
 from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
 from phasor.runs import Input, passes
+from phasor.smoothing import Smoothed
 
 _LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
 _LINES = 64  # that the program reads at once
@@ -117,9 +125,7 @@ def ids_of(program: Path, command: str, *arguments: object, text: str = "") -> l
     return [printed_ids(line) for line in printed.split("\n")]
 
 
-def inputs(
-    file: PhasorFile, program: Path, text: str, tokens: int, window: int
-) -> Iterator[Input]:
+def inputs(file: PhasorFile, program: Path, text: str, tokens: int, window: int) -> Iterator[Input]:
     """About so many tokens, one side empty where the model has no such side."""
     d, lines = file.descriptor, [line for line in text.split("\n") if line.strip()]
     side = d["source" if "encoder" in d else "target"]
@@ -230,15 +236,85 @@ class Moments:
         return values.reshape(slot.cols, slot.cols) if self.full else values
 
 
+class Stored(NamedTuple):
+    """A file of moments: f32 (C), and the `digest` of the vectors of the model that they were
+    gathered with; "" where the file does not say."""
+
+    values: np.ndarray
+    vectors: str
+
+
+def digest(vectors: Iterable[bytes]) -> str:
+    """In hexadecimal the SHA-256 of the SHA-256s of a file's vectors, in the file's order."""
+    each = b"".join(hashlib.sha256(one).digest() for one in vectors)
+    return hashlib.sha256(each).hexdigest()
+
+
+def digest_of(descriptor: dict[str, Any], weights: Source) -> str:
+    """The same of a model that becomes a file."""
+    vectors = (slot for slot in R.slots(descriptor) if slot.layout == VECTOR)
+    return digest(encode_vector(slot, exact_values(slot, weights(slot))) for slot in vectors)
+
+
+def of_conversion(
+    path: Path,
+    descriptor: dict[str, Any],
+    weights: Source,
+    plain: tuple[dict[str, Any], Source],
+    smoothed: Smoothed | None,
+) -> tuple[bool, Callable[[R.Slot], np.ndarray]]:
+    """Whether a file has second moments, and those of each matrix's inputs in the model that is
+    written. plain: the model before its inputs were scaled; its moments are scaled too. PhasorError
+    where the file has those of other inputs."""
+    found = read_moments(path)
+    values = Moments(descriptor, found.values, str(path))
+    if not found.vectors and smoothed is not None:
+        raise PhasorError(
+            f"{path}: does not say which inputs the moments are of, and this conversion scales "
+            "inputs. TRY: gather them again with tools/moments.py, or --no-smooth"
+        )
+    if found.vectors in ("", digest_of(descriptor, weights)):
+        return values.full, values
+    if smoothed is None or found.vectors != digest_of(*plain):
+        raise PhasorError(
+            f"{path}: moments of other inputs: the norms, biases and input scales of the model "
+            "that gave them are not those of this conversion. TRY: tools/moments.py with the file "
+            "that --type f32 writes, with the same --smooth or --no-smooth"
+        )
+    scales = smoothed
+
+    def scaled(slot: R.Slot) -> np.ndarray:
+        by = scales.scale_of(slot)
+        if by is None:
+            return values(slot)
+        one: np.ndarray = values(slot) * (np.outer(by, by) if values.full else by**2)
+        mean = np.float32(np.diagonal(one).mean() if values.full else one.mean())
+        if mean > 0:
+            np.divide(one, mean, out=one)
+        return one
+
+    return values.full, scaled
+
+
 _NPY_HEAD = re.compile(
     rb"\{'descr': '([<>|=]?[a-z]\d{1,3})', 'fortran_order': (?:True|False), "
-    rb"'shape': \(([0-9, ]{0,60})\), \} *\n?"
+    rb"'shape': \(([0-9, ]{0,60})\), \} *(?:# vectors sha256 ([0-9a-f]{64}) *)?\n?"
 )
+_NPY_ALIGNMENT = 64
 
 
-def read_moments(path: Path) -> np.ndarray:
-    """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only
-    one that there is, and not evaluated."""
+def npy_head(count: int, vectors: str) -> bytes:
+    """What stands before the values. NumPy reads the head as a Python literal, in which the digest
+    is a comment."""
+    shape = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
+    text = f"{repr(shape)[:-1]}, }}  # vectors sha256 {vectors}"
+    text = text.ljust(-(len(text) + 11) % _NPY_ALIGNMENT + len(text)) + "\n"
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text.encode("ascii")
+
+
+def read_moments(path: Path) -> Stored:
+    """A .npy file of one row of f32, as moments.py or NumPy writes it: its head is compared with
+    the only ones that there are, and not evaluated."""
     data = map_bytes(path)
     start = data[:10].tobytes()
     if start[:7] != b"\x93NUMPY\x01":
@@ -254,7 +330,7 @@ def read_moments(path: Path) -> np.ndarray:
             f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row "
             "of f32"
         )
-    return np.frombuffer(data[begin:], dtype="<f4")
+    return Stored(np.frombuffer(data[begin:], dtype="<f4"), (head[3] or b"").decode())
 
 
 # ---- Command line
@@ -297,13 +373,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     check_output(args.output, args.model, *args.texts, program)
     text = "\n".join(map(read_text, args.texts))
     file, given = PhasorFile(args.model), (program, text, args.tokens, args.window)
+    vectors = digest(
+        file.raw(key).tobytes() for key, e in file.entries.items() if e.layout == VECTOR
+    )
+    values = max(part.stop for part in places_of(file.descriptor, args.full).values())
     with replacing(args.output) as out:
+        out.write(npy_head(values, vectors))
         if not args.full:
-            np.save(out, measure(file, *given).moments())
+            out.write(measure(file, *given).moments().astype("<f4").tobytes())
             return 0
-        values = max(part.stop for part in places_of(file.descriptor, full=True).values())
-        head = {"descr": "<f4", "fortran_order": False, "shape": (values,)}
-        np.lib.format.write_array_header_1_0(out, head)
         begin = out.tell()
         out.truncate(begin + 4 * values)
         sums = np.memmap(out.name, "<f4", "r+", begin, (values,))

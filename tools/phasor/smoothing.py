@@ -115,14 +115,17 @@ class Smoothed:
                 if R.key_of(stack, weights, role) in self._scales and norm not in slots:
                     self.descriptor["kinds"][kind]["input_scales"] |= flag
 
+    def scale_of(self, slot: R.Slot) -> np.ndarray | None:
+        """u (D) of a matrix's input; None: it is as it was."""
+        # v reads what q and k do
+        return self._scales.get(slot.key - (R.V - R.QKV) * (slot.role == R.V))
+
     def weights(self, slot: R.Slot) -> Weights:
         matrix = slot.key - 2
         if slot.role - 2 in _FLAG and matrix in self._scales:
             return self._scales[matrix]
-        value = _numbers(self.source(slot))
-        # v reads what q and k do
-        matrix = slot.key - (R.V - R.QKV) * (slot.role == R.V)
-        if matrix in self._scales:
-            result: Weights = value / self._scales[matrix]
+        value, scale = _numbers(self.source(slot)), self.scale_of(slot)
+        if scale is not None:
+            result: Weights = value / scale
             return result
         return value * self._folded[slot.key] if slot.key in self._folded else value

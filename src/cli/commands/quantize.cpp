@@ -211,6 +211,30 @@ void print_json(const char* name, size_t bytes, const Choices& choices,
   output(json.close('}').str() + "\n");
 }
 
+// Refuses moments of other inputs than this file's matrices read, where their file's head says so
+// (tools/phasor/moments.py): with other norms, biases or input scales the inputs are others.
+bool read_moments(const Engine& e, const QuantizeOptions& o, vector<float>* out) {
+  string comment;
+  if (o.moments == nullptr) return true;
+  if (!read_npy(o.moments, out, &comment)) return false;
+  if (comment.empty()) return true;
+  string digests;
+  auto tensor = sized<phasor_tensor>();
+  for (uint32_t i = 0; phasor_tensor_get(e.model, i, &tensor) == PHASOR_OK; ++i) {
+    if (strcmp(tensor.layout, "vector") != 0) continue;
+    const char* data = static_cast<const char*>(e.file.data()) + tensor.offset;
+    const Digest digest = sha256(data, size_t(tensor.bytes));
+    digests.append(digest.begin(), digest.end());
+  }
+  if (comment == "# vectors sha256 " + hex(sha256(digests.data(), digests.size()).data()))
+    return true;
+  return data_error(
+             "%s: moments of other inputs: the norms, biases and input scales of the model that "
+             "gave them are not those of %s. TRY: tools/moments.py with %s",
+             o.moments.value, o.model, o.model),
+         false;
+}
+
 int quantize(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
   const char* limited = o.limited();
@@ -229,9 +253,9 @@ int quantize(const QuantizeOptions& o) {
   if (o.bytes.given && o.flash.given) return usage_error("--bytes: does not go with --flash");
   const char* name = o.texts[0];
   vector<float> moments;
-  if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
   Engine in;
   if (!in.open(o.model, o, Load::map) || !in.check()) return 1;  // damage is not copied
+  if (!read_moments(in, o, &moments)) return 1;
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
   options.type = limited != nullptr ? "f32" : o.type.word;
   options.output_type = o.output_type.word;

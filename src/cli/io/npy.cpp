@@ -145,12 +145,16 @@ bool read_rows(const char* path, vector<float>* out, vector<size_t>* shape) {
          (data_error("%s: line %zu: %s", path, line, why), false);
 }
 
-bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape) {
+bool read_npy(const char* path, vector<float>* out, string* comment) {
   ReadFile file;
   const char* why = nullptr;
   if (!file.open(path, Load::copy, "a NumPy file")) return false;
-  return parse_npy(static_cast<const char*>(file.data()), file.bytes(), out, &why, shape) ||
-         (data_error("%s: %s", path, why), false);
+  const char* data = static_cast<const char*>(file.data());
+  if (!parse_npy(data, file.bytes(), out, &why)) return data_error("%s: %s", path, why), false;
+  const string head(data, file.bytes() - out->size() * sizeof(float));
+  const size_t at = head.find('#');
+  *comment = at == string::npos ? "" : head.substr(at, head.find_last_not_of(" \n") + 1 - at);
+  return true;
 }
 
 }  // namespace cli

@@ -36,6 +36,7 @@ bool parse_rows(const char* data, size_t bytes, vector<float>* out, vector<size_
 bool read_rows(const char* path, vector<float>* out, vector<size_t>* shape);
 
 // The same of a file; false when a line on standard error says what it is instead.
-bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape = nullptr);
+// comment: the header's, from its # on; "" if it has none.
+bool read_npy(const char* path, vector<float>* out, string* comment);
 
 }  // namespace cli

@@ -827,6 +827,10 @@ def make_npy(rng: random.Random) -> Source:
         some = some.reshape(rng.choice(((1, -1), (-1, 1))))
     np.save(file, some, allow_pickle=True)
     data = file.getvalue()
+    if rng.random() < 0.3:  # a head that says whose inputs these are
+        vectors = b"" if rng.random() < 0.2 else rng.choice((b"0", b"a", b"g")) * 64
+        text = data[10 : data.index(b"\n")].rstrip() + b"  # vectors sha256 " + vectors + b"\n"
+        data = data[:8] + struct.pack("<H", len(text)) + text + data[data.index(b"\n") + 1 :]
     head, how = data[: data.index(b"\n") + 1], rng.random()
     if how < 0.5:
         words = (b"(1, 2)", b"()", b"(-1,)", b"(" + b"9" * 70 + b",)", b"True", b"'<f4'", b"'O'")

@@ -56,7 +56,7 @@ class Rounding(NamedTuple):
 # ---- Encoding of one tensor
 
 
-def _exact(slot: Slot, given: Weights) -> np.ndarray:
+def exact_values(slot: Slot, given: Weights) -> np.ndarray:
     """The values as f32 (f64 for a table of frequencies), shape and finiteness checked."""
     shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
     if isinstance(given, Quantized):
@@ -73,7 +73,8 @@ def _exact(slot: Slot, given: Weights) -> np.ndarray:
     return values
 
 
-def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
+def encode_vector(slot: Slot, values: np.ndarray) -> bytes:
+    """The tensor's bytes: rows that pad parts are zeros."""
     if slot.type == L.F64:
         return values.tobytes()
     values = L.flush_subnormals(values)
@@ -126,7 +127,7 @@ def _quantized(
             )
         given = given.widened(slot.cols)
     moments = _rotated_moments(moments) if turned else moments
-    values, hessian, quantize = _exact(slot, given), None, L.quantize
+    values, hessian, quantize = exact_values(slot, given), None, L.quantize
     if moments is not None and moments.ndim == 2:
         hessian, moments = moments, np.ascontiguousarray(np.diagonal(moments))
     parts, worst = [], 0.0
@@ -154,13 +155,13 @@ def _encode(
 ) -> Iterator[tuple[bytes, float]]:
     """The tensor's bytes in pieces, each with the largest error in it."""
     if slot.layout == L.VECTOR:
-        yield _encode_vector(slot, _exact(slot, given)), 0.0
+        yield encode_vector(slot, exact_values(slot, given)), 0.0
     elif kind in L.QUANTIZED:
         yield from _encode_quantized(slot, *_quantized(slot, kind, given, moments, inputs))
     else:
         if isinstance(given, Quantized):
             given = given.widened(slot.cols)
-        yield from _encode_numbers(slot, kind, _exact(slot, given))
+        yield from _encode_numbers(slot, kind, exact_values(slot, given))
 
 
 def _encode_quantized(slot: Slot, q: Quantized, worst: float) -> Iterator[tuple[bytes, float]]:
