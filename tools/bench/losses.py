@@ -65,6 +65,42 @@ def print_beside(points: Sequence[Point]) -> None:
         )
 
 
+_LABEL = 6  # size of the names in the picture, in points
+_MARK = np.array([-4, -4, 4, 4])  # room of a mark around its place, in pixels
+
+
+def _overlap(box: np.ndarray, others: np.ndarray) -> float:
+    """The area that a box (left, bottom, right, top) shares with others (N, 4)."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    return float(np.clip(high - low, 0, None).prod(axis=1).sum())
+
+
+def apart(
+    points: np.ndarray, sizes: np.ndarray, taken: np.ndarray, inside: np.ndarray
+) -> np.ndarray:
+    """Centers (N, 2) of labels of these sizes (N, 2) near their points (N, 2), all in pixels: each
+    at the nearest place, of those on rings around its point, that neither the boxes `taken` (M, 4)
+    nor a label before it cover. It lies in the box `inside`. Where every place is covered, the one
+    with the least."""
+    out = np.array(points, np.float64)
+    for i, (point, size) in enumerate(zip(points, sizes)):
+        best = np.inf
+        for ring in range(1, 12):
+            for turn in np.arange(1, 17) / 8 * np.pi:  # from up to the right on
+                way = np.array([np.cos(turn), np.sin(turn)])
+                center = point + way * (size / 2 + 3 * ring)
+                label = np.concatenate([center - size / 2, center + size / 2])
+                if (label[:2] < inside[:2]).any() or (label[2:] > inside[2:]).any():
+                    continue
+                area = _overlap(label, taken)
+                if area < best:
+                    best, out[i] = area, center
+            if best == 0:
+                break
+        taken = np.vstack([taken, [*(out[i] - size / 2), *(out[i] + size / 2)]])
+    return out
+
+
 def draw(points: Sequence[Point], what: str, path: Path) -> None:
     """Loss over size: files as named points, those of --bytes as a line."""
     import matplotlib
@@ -74,22 +110,46 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
 
     shown = [p for p in points if p.loss > 0]
     with plt.rc_context({"svg.hashsalt": "phasor", "svg.fonttype": "none", "font.size": 9}):
-        figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(8, 6.5), layout="constrained")
+        named, drawn = [], []
         for i, (label, mark) in enumerate(_SERIES.items()):
             own = sorted((p for p in shown if series(p) == label), key=lambda p: p.bytes)
             if not own:
                 continue
             x, y = zip(*((p.bytes / 1e6, p.loss) for p in own))
-            axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=label)
+            drawn += axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=label)
             for p in own if not label.startswith(_CHOSEN) else []:
                 name = p.name.removeprefix(label.removesuffix(_MATRIX)).lstrip()
                 name = name.removesuffix(_MATRIX).removesuffix(_SECOND)
-                place = (p.bytes / 1e6, p.loss)
-                axes.annotate(
-                    name, place, (3, 3), textcoords="offset points", fontsize=6, color=f"C{i}"
+                named.append(
+                    axes.annotate(
+                        name,
+                        (p.bytes / 1e6, p.loss),
+                        (0, 0),
+                        textcoords="offset points",
+                        fontsize=_LABEL,
+                        color=f"C{i}",
+                        ha="center",
+                        va="center",
+                        arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": f"C{i}"},
+                    )
                 )
-        axes.legend(frameon=False)
+        legend = axes.legend(frameon=False)
         axes.set(xlabel="size in MB", ylabel=what, yscale="log")
         axes.spines[["top", "right"]].set_visible(False)
+        figure.canvas.draw()
+        marks = axes.transData.transform([(p.bytes / 1e6, p.loss) for p in shown])
+        solid = [line for line in drawn if line.get_ls() != "None"]
+        lines = [line.get_path().transformed(axes.transData) for line in solid]
+        taken = [np.tile(marks, 2) + _MARK, legend.get_window_extent().extents[None]]
+        taken += [np.tile(line.interpolated(20).vertices, 2) + _MARK / 4 for line in lines]
+        texts = [text.get_window_extent() for text in named]
+        given = axes.transData.transform([text.xy for text in named])
+        sizes = np.array([(text.width + 2, text.height) for text in texts]).reshape(-1, 2)
+        places = apart(given, sizes, np.concatenate(taken), axes.get_window_extent().extents)
+        for text, at, place in zip(named, given, places):
+            text.set_position((place - at) * 72 / figure.dpi)
+            far = np.abs(place - at) - (text.get_window_extent().width / 2, _LABEL)
+            text.arrow_patch.set_visible(bool(far.max() > _LABEL))
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
         plt.close(figure)
