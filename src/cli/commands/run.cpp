@@ -179,6 +179,7 @@ phasor_limits Runner::limits_for(uint32_t lines) const {
   for (const char* stop : o.stop.values) make_text_room(&limits, strlen(stop));
   if (capture.wants_attention() || aligner.wanted()) limits.outputs |= PHASOR_WANT_ATTENTION;
   room_for_generation(o, e, beams.wanted(), o.arrays(), &limits);
+  if (o.arrays()) limits.logit_rows = max(limits.logit_rows, limits.chunk);  // capture's
   if (lines > 1) {
     limits.sequences = lines + (aligner.wanted() ? 1 : 0);  // the last one to look again
     limits.searches = beams.wanted() ? lines : 0;

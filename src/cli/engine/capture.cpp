@@ -101,8 +101,11 @@ bool Capture::encode(const Engine& e, const TokenIds& source, const TokenIds& se
   return phasor_encode(e.session, &item, 1, &e.error) == PHASOR_OK || e.fail();
 }
 
-bool Capture::append_logits(const Engine& e, uint32_t width) {
-  return !logits_.is_open() || logits_.append(phasor_logits(e.session, 0), width);
+// The rows of logits of the last step.
+bool Capture::append_logits(const Engine& e, uint32_t rows, uint32_t width) {
+  for (uint32_t i = 0; i < rows && logits_.is_open(); ++i)
+    if (!logits_.append(phasor_logits(e.session, i), width)) return false;
+  return true;
 }
 
 bool Capture::replay(Engine& e, const TokenIds& source, const TokenIds& target) {
@@ -114,9 +117,10 @@ bool Capture::replay(Engine& e, const TokenIds& source, const TokenIds& target) 
   const Observed observed(e, &see, this);
   if (phasor_sequence_clear(e.session, 0) != PHASOR_OK) return e.fail();
   if (e.has_source() && !encode(e, source, {})) return false;
-  for (uint32_t i = 0; i < rows; ++i) {
-    if (e.step(&target[i], 1, PHASOR_LOGITS_LAST) != PHASOR_OK) return e.fail();
-    if (!append_logits(e, vocabulary)) return false;
+  for (uint32_t done = 0, count = 0; done < rows; done += count) {
+    count = min(rows - done, max(e.limits.logit_rows, 1u));
+    if (e.step(&target[done], count, PHASOR_LOGITS_ALL) != PHASOR_OK) return e.fail();
+    if (!append_logits(e, count, vocabulary)) return false;
   }
   return end(e, rows, vocabulary);
 }
@@ -127,9 +131,10 @@ bool Capture::replay_encoder(Engine& e, const TokenIds& source, const TokenIds& 
   begin(e, PHASOR_SEE_SELF_ATTENTION, count, count);
   const Observed observed(e, &see, this);
   if (!encode(e, source, segments)) return false;
-  for (uint32_t row = 0; row < rows && logits_.is_open(); ++row) {
-    if (phasor_encoder_output(e.session, 0, row, 1, &e.error) != PHASOR_OK) return e.fail();
-    if (!append_logits(e, shape.width)) return false;
+  for (uint32_t done = 0, part = 0; done < rows && logits_.is_open(); done += part) {
+    part = min(rows - done, max(e.limits.logit_rows, 1u));
+    if (phasor_encoder_output(e.session, 0, done, part, &e.error) != PHASOR_OK) return e.fail();
+    if (!append_logits(e, part, shape.width)) return false;
   }
   return end(e, rows, shape.width);
 }

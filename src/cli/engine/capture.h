@@ -52,7 +52,7 @@ class Capture {
   void keep_rows(const phasor_view& view);
   void keep_attention(const phasor_view& view);
   bool encode(const Engine& engine, const TokenIds& source, const TokenIds& segments);
-  bool append_logits(const Engine& engine, uint32_t width);
+  bool append_logits(const Engine& engine, uint32_t rows, uint32_t width);
   // After the last pass: writes all, of logits `rows` of `width`.
   bool end(const Engine& engine, uint32_t rows, uint32_t width);
 
