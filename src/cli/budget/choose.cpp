@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../engine/pass.h"
+#include "../engine/roles.h"
 #include "../engine/wording.h"
 #include "ways.h"
 
@@ -21,7 +22,6 @@ constexpr uint64_t kAlign = 64, kAtOnce = uint64_t{1} << 27;
 constexpr double kShares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1};
 constexpr uint32_t kChunk = 16;  // of a session that shares its RAM with the weights
 constexpr int kTries = 4;  // choices until one is measured to be fast and small enough
-constexpr uint32_t kCrossKeys = 0x60;  // role of what a source needs once
 
 uint64_t padded(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -30,7 +30,7 @@ struct File {
   size_t bytes = 0;
   void take(File* other) {
     block.swap(&other->block);
-    bytes = other->bytes;
+    std::swap(bytes, other->bytes);
   }
 };
 
@@ -121,9 +121,9 @@ class Search {
   bool in_token(const phasor_tensor& tensor) const {
     if (strcmp(tensor.layout, "panel16") != 0) return false;
     if (!exact_.has_target())
-      return tensor.stack == kEncoder || (tensor.stack == kSource && tensor.role != 1);
-    return tensor.stack == kOutput || tensor.stack == kTarget || tensor.role == 1 ||
-           (tensor.stack == kDecoder && tensor.role != kCrossKeys);
+      return tensor.stack == kEncoder || (tensor.stack == kSource && tensor.role != kRoleEmbedding);
+    return tensor.stack == kOutput || tensor.stack == kTarget || tensor.role == kRoleEmbedding ||
+           (tensor.stack == kDecoder && tensor.role != kRoleCrossKv);  // which a source needs once
   }
 
   // `other` has its matrices, and nothing else, in another type than f32.
@@ -168,6 +168,12 @@ class Search {
     return true;
   }
 
+  // All matrices in one type, and the time of that file. False: a line says why, or *refused: a
+  // weight is too large for the type.
+  bool make_whole(const char* type, File* out, double* seconds, bool* refused) {
+    return convert(options(type), file_, bytes_, out, refused) && time(*out, seconds);
+  }
+
   // Measures how fast a file is, where that counts.
   bool time(const File& made, double* seconds) {
     *seconds = 0;
@@ -177,24 +183,25 @@ class Search {
            seconds_of_token(&e, w_.board->threads, w_.board->cache, seconds);
   }
 
-  // False where a matrix is quantized already: a line says so.
-  bool list_candidates(vector<const char*>* out) {
-    const auto fits = [this](const char* type, bool* fit) {
-      File made;
+  // False where a matrix is quantized already: a line says so. *first and *seconds: the first
+  // candidate's file, where it was timed.
+  bool list_candidates(vector<const char*>* out, File* first, double* seconds) {
+    const auto fits = [this](const char* type, File* made, double* time, bool* fit) {
       const phasor_quantize_options to = options(type);
-      if (phasor_quantize_size(&made.bytes, file_, bytes_, &to, &error_) != PHASOR_OK)
-        return fail();
-      *fit = made.bytes <= room_;
+      size_t bytes = 0;
+      if (phasor_quantize_size(&bytes, file_, bytes_, &to, &error_) != PHASOR_OK) return fail();
+      *fit = bytes <= room_;
       if (!*fit || w_.seconds == 0) return true;
       bool refused = false;
-      double seconds = 0;
-      if (!convert(to, file_, bytes_, &made, &refused)) return *fit = false, refused;
-      if (!time(made, &seconds)) return false;
-      *fit = seconds <= w_.seconds;
-      return true;
+      if (make_whole(type, made, time, &refused)) return *fit = *time <= w_.seconds, true;
+      File().take(made);
+      return *fit = false, refused;
     };
     bool middle = false, above = false;
-    if (!fits(kMiddle, &middle) || !fits(kAbove, &above)) return false;
+    File other;
+    double others = 0;
+    if (!fits(kMiddle, first, seconds, &middle) || !fits(kAbove, &other, &others, &above))
+      return false;
     out->push_back(kMiddle);
     exact_below_ = middle;
     out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
@@ -205,20 +212,21 @@ class Search {
   // What each matrix costs in each type: it alone, in the exact weights, has the type's values.
   bool measure_ways() {
     vector<const char*> candidates;
-    if (!list_candidates(&candidates)) return false;
+    File first_made;
+    double seconds = 0;
+    if (!list_candidates(&candidates, &first_made, &seconds)) return false;
     size_t done = 0;
     for (const char* type : candidates) {
       File made;
-      bool refused = false;  // a weight is too large for the type
-      if (!convert(options(type), file_, bytes_, &made, &refused) && !refused) return false;
+      bool refused = false;
+      made.take(&first_made);
+      if (made.bytes == 0 && !make_whole(type, &made, &seconds, &refused) && !refused)
+        return false;
       if (refused && matrices_.empty()) return fail();
       done += refused ? matrices_.size() : 0;
       if (refused) continue;
       Engine sizes;
-      double seconds = 0;
-      if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa) ||
-          !time(made, &seconds))
-        return false;
+      if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa)) return false;
       if (matrices_.empty()) list_matrices(sizes);
       const bool all_have_it = !exact_below_ || strcmp(type, kMiddle) == 0 || floats(type);
       if (all_have_it) uniform_.push_back({type, made.bytes, seconds});
@@ -227,7 +235,6 @@ class Search {
         if (!measure_some(type, made, sizes, seconds, all_have_it, all, &first, &done))
           return false;
     }
-    double seconds = 0;
     if (!time(work_, &seconds)) return false;
     for (Matrix& m : matrices_) m.all.push_back({"f32", m.bytes, 0, m.share * seconds});
     return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../engine/pass.h"
+#include "../engine/roles.h"
 #include "../io/json.h"
 #include "commands.h"
 
@@ -94,7 +95,7 @@ phasor_tensor output_matrix(const Engine& e) {
   phasor_tensor best{};
   int rank = 0;
   each_matrix(e, [&](const phasor_tensor& matrix) {
-    if (matrix.role != 1) return;
+    if (matrix.role != kRoleEmbedding) return;
     const uint32_t of = matrix.stack;
     const int is = of == kOutput ? 3 : of == kTarget ? 2 : of == kSource ? 1 : 0;
     if (is > rank) best = matrix, rank = is;

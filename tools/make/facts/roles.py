@@ -192,6 +192,18 @@ def _engine(facts: dict) -> File:
     return source("src/format/roles.inc", FROM, body, "The rows of each set, for tensors.cpp.")
 
 
+def _names(facts: dict) -> File:
+    body = "#pragma once\n#include <stdint.h>\n\nnamespace cli {\n\n"
+    for section in STACKS:
+        for key, role in facts[section].items():
+            name = key.title().replace("_", "")
+            value = _hex(STACKS[section], role["number"])
+            body += f"constexpr uint32_t kRole{name} = {value};\n"
+    body += "\n}  // namespace cli\n"
+    about = "cli: the numbers of roles, in the stacks that have them."
+    return source("src/cli/engine/roles.h", FROM, body, about)
+
+
 # ---- Python and the page
 
 
@@ -241,4 +253,4 @@ def _page(facts: dict) -> Region:
 
 def outputs(_: Path) -> list[File | Region]:
     facts = table("roles")
-    return [_engine(facts), _converter(facts), _page(facts)]
+    return [_names(facts), _engine(facts), _converter(facts), _page(facts)]

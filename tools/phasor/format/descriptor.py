@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple
 
 from phasor.errors import PhasorError
-from phasor.format import per_layer
+from phasor.format import per_layer, sides
 from phasor.format.convolution import convolution_rules
 from phasor.format.fields import *
 from phasor.format.merged import merged_rules
@@ -21,7 +21,6 @@ MAX_VALUE = 4 * 65536  # bytes of an array or a text
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 # The prompt that is no prefix: of two texts that are read together, with their places.
 PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
-MOST_BESIDE = 64  # values of an embedding's row beside those of a vector that the model reads
 STEEPEST = 4  # length penalty of beams, either way
 
 # Biases of all matrices of attention, of those that read its input, and of the feed-forward.
@@ -173,7 +172,7 @@ def _check_layers(name: str, descriptor: dict[str, Any]) -> None:
 
 def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
     stack, side = descriptor[name], "source" if name == "encoder" else "target"
-    inner, segment = input_width(stack), descriptor[side]["pair_segment"]
+    inner = input_width(stack)
     field = "width" if inner == stack["width"] else "embedding_width"
     own = stack["embedding_width"] == stack["width"]
     _refuse(
@@ -198,14 +197,7 @@ def _check_stack(name: str, descriptor: dict[str, Any]) -> None:
         ),
         *per_layer.stack_rules(name, stack),
     )
-    per_layer.check_own_row(side, descriptor[side])
-    vectors, row = descriptor[side]["vectors"], stack["embedding_width"]
-    if vectors and not (name == "encoder" and row - MOST_BESIDE <= vectors <= row):
-        raise PhasorError(
-            f"{side}.vectors: expected the width of the source's embedding, or up to 64 less"
-        )
-    if segment and segment >= stack["segments"]:
-        raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
+    sides.check(side, descriptor[side], stack, name == "encoder")
 
 
 def _check_kind(i: int, kind: dict[str, Any]) -> None:

@@ -1,20 +1,13 @@
-"""What goes with per-layer embeddings, with keys and values of an earlier layer, with what else is
-a decoder's alone, and with a row of its own."""
+"""What goes with per-layer embeddings, with keys and values of an earlier layer, and with what else
+is a decoder's alone."""
 
 from __future__ import annotations
 
 from typing import Any, Sequence
 
-from phasor.errors import PhasorError
 from phasor.format.fields import BIAS_K, BIAS_V, CONVOLUTION, MERGED
 
 Rules = tuple[tuple[Any, str], ...]  # whether a rule is broken, and the refusal
-
-
-def check_own_row(name: str, side: dict[str, Any]) -> None:
-    row, rows = side["own_row"], side["vocabulary"]
-    if row > rows:
-        raise PhasorError(f"{name}.own_row: {row}, the vocabulary has {rows} ids")
 
 
 def stack_rules(name: str, stack: dict[str, Any]) -> Rules:
