@@ -22,16 +22,17 @@ enum class Type : uint8_t {
   q2 = 12,
   q1 = 13,
   q2r = 14,
-  q6 = 15
+  q6 = 15,
+  q4x = 16
 };
-constexpr unsigned kTypes = 15;
+constexpr unsigned kTypes = 16;
 constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
-    "q2", "q1", "q2r", "q6"};
+    "q2", "q1", "q2r", "q6", "q4x"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
-    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6"};
-#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t or q6"
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x"};
+#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t, q6 or q4x"
 
 constexpr bool kHasF16 = built("f16");
 constexpr bool kHasBf16 = built("bf16");
@@ -73,12 +74,13 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ2 ? 1u << 12 : 0u) |
     (kHasQ1 ? 1u << 13 : 0u) |
     (kHasQ2r ? 1u << 14 : 0u) |
-    (kHasQ6 ? 1u << 15 : 0u);
+    (kHasQ6 ? 1u << 15 : 0u) |
+    (kHasQ4t ? 1u << 16 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
 constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6;
 constexpr bool kHasRows = kHasQ8r || kHasQ2r;
 constexpr bool kHasMinima = kHasQ4m;
-constexpr bool kHasCoded = kHasQ6;
+constexpr bool kHasCoded = kHasQ6 || kHasQ4t;
 constexpr bool kHasFine = kHasQ6;
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
@@ -94,10 +96,11 @@ constexpr bool grouped_type(Type type) {
          type == Type::q4t ||
          type == Type::q2 ||
          type == Type::q1 ||
-         type == Type::q6;
+         type == Type::q6 ||
+         type == Type::q4x;
 }
 // A scale is a signed code times an f16 number, and a group has two of them.
-constexpr bool coded_type(Type type) { return type == Type::q6; }
+constexpr bool coded_type(Type type) { return type == Type::q6 || type == Type::q4x; }
 constexpr bool fine_type(Type type) { return type == Type::q6; }
 constexpr bool whole_type(Type type) {
   return type == Type::q8r ||
@@ -115,7 +118,8 @@ constexpr bool quantized_type(Type type) {
          type == Type::q2 ||
          type == Type::q1 ||
          type == Type::q2r ||
-         type == Type::q6;
+         type == Type::q6 ||
+         type == Type::q4x;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
@@ -140,6 +144,7 @@ constexpr unsigned value_bits(Type type) {
     case Type::q4m:
     case Type::q4k:
     case Type::q4t:
+    case Type::q4x:
       return 4;
     case Type::f64:
       return 64;
@@ -155,7 +160,7 @@ constexpr unsigned value_bits(Type type) {
   }
 }
 // A code is an index of a table of 16 int8; and a panel begins with that.
-constexpr bool lookup_type(Type type) { return type == Type::q4t; }
+constexpr bool lookup_type(Type type) { return type == Type::q4t || type == Type::q4x; }
 constexpr bool table_type(Type type) { return type == Type::q4t; }
 // The table that floats are rounded to, and that of types whose panels have none.
 alignas(16) constexpr int8_t kRoundedTable[] = {
@@ -213,6 +218,8 @@ constexpr unsigned record_bytes(Type type) {
       return 16;
     case Type::q6:
       return 18;
+    case Type::q4x:
+      return 8;
     default:
       return 0;
   }
@@ -223,6 +230,7 @@ constexpr unsigned record_groups(Type type) {
       return 1;
     case Type::q4k:
     case Type::q6:
+    case Type::q4x:
       return 8;
     default:
       return 0;
@@ -233,6 +241,8 @@ constexpr unsigned scale_bits(Type type) {
   switch (type) {
     case Type::q6:
       return 8;
+    case Type::q4x:
+      return 6;
     default:
       return 0;
   }
@@ -257,6 +267,7 @@ constexpr Type product_type(Type type) {
   ROW(q2, Q2, kHasQ2, __VA_ARGS__)    \
   ROW(q1, Q1, kHasQ1, __VA_ARGS__)    \
   ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__) \
-  ROW(q6, Q6, kHasQ6, __VA_ARGS__)
+  ROW(q6, Q6, kHasQ6, __VA_ARGS__)    \
+  ROW(q4x, Q4x, kHasQ4t, __VA_ARGS__)
 
 }  // namespace phasor

@@ -110,6 +110,7 @@ struct Scalar {
   };
   struct Q2r : Codes<Type::q2r> {};
   struct Q6 : Codes<Type::q6> {};
+  struct Q4x : Codes<Type::q4x> {};
 
   // Chains of one row and one panel: 16 outputs, k ascending.
   template <class W>
@@ -283,8 +284,9 @@ struct Scalar {
   }
 
   template <class Q>
-  static float scale_of(const unsigned char* panel, size_t i, size_t g) {
-    return half_at(panel + panel_scale(Q::kType, i, g), 0);
+  static float scale_of(const unsigned char* panel, size_t groups, size_t i, size_t g) {
+    return coded_type(Q::kType) ? coded_scale(panel, Q::kType, Layout::panel16, groups, i, g)
+                                : half_at(panel + panel_scale(Q::kType, i, g), 0);
   }
 
   template <class Q>
@@ -330,7 +332,7 @@ struct Scalar {
           }
           for (size_t i = 0; i < kLanes; ++i)
             acc[i] = fma1(static_cast<float>(isum[i]),
-                          xs[r * groups + g] * scale_of<Q>(panel, i, g), acc[i]);
+                          xs[r * groups + g] * scale_of<Q>(panel, groups, i, g), acc[i]);
         }
         store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
       }
@@ -368,7 +370,7 @@ struct Scalar {
           acc[i] = fma1(sum, xs[g] * grid.scale, acc[i]);
           acc[i] = fma1(xs[g] * joined(high, low), grid.least, acc[i]);
         } else {
-          acc[i] = fma1(sum, xs[g] * scale_of<Q>(panel, i, g), acc[i]);
+          acc[i] = fma1(sum, xs[g] * scale_of<Q>(panel, groups, i, g), acc[i]);
         }
       }
   }

@@ -1,6 +1,7 @@
-// The scales and minima of a panel's group in q4m and q4k, as 16 floats each (rule 1.20), and the
-// two scales in q6 (1.27); what they stand for is grid_at and coded_scale of gather.h.
+// The scales and minima of a panel's group in q4m and q4k, as 16 floats each (rule 1.20); what they
+// stand for is grid_at of gather.h.
 #pragma once
+#include "coded.hpp"
 #include "simd.hpp"
 
 namespace phasor {
@@ -25,21 +26,6 @@ struct Super {
     return number[i] * L::byte16(codes[i] + g * kLanes);
   }
 };
-// As many bytes as a register has, since gcc takes a wider vector apart byte by byte; four by four
-// on x86, which shifts no bytes.
-#if defined(__x86_64__)
-typedef uint32_t Code;
-#else
-typedef uint8_t Code;
-#endif
-#if defined(__AVX512BW__)
-typedef Code Codes __attribute__((vector_size(64)));
-#elif defined(__AVX2__)
-typedef Code Codes __attribute__((vector_size(32)));
-#else
-typedef Code Codes __attribute__((vector_size(16)));
-#endif
-constexpr Code bytes_of(uint32_t mask) { return static_cast<Code>(mask * 0x01010101u); }
 template <class L>
 PHASOR_INLINE void super_of(Super<L>& to, const unsigned char* plane, size_t g) {
   const unsigned char* p = plane + g / kSuper * (kSuperBytes * kLanes);
@@ -58,24 +44,6 @@ PHASOR_INLINE void super_of(Super<L>& to, const unsigned char* plane, size_t g) 
       PHASOR_UNROLL for (size_t k = 0; k < 2; ++k)
         __builtin_memcpy(to.codes[n] + i + 64 * k, &of[n][k], sizeof of[n][k]);
   }
-}
-
-// What eight groups of q6 share: their number, and the codes of their halves that multiply it.
-template <class L>
-struct Fine {
-  using V = v16<typename L::Arch>;
-  V number;
-  alignas(64) unsigned char codes[record_codes(Type::q6) * kLanes];
-  // The scale of a half of group g of the eight.
-  PHASOR_INLINE V at(size_t g, size_t half) const {
-    return number * L::byte16(codes + (2 * g + half) * kLanes);
-  }
-};
-template <class L>
-PHASOR_INLINE void super_of(Fine<L>& to, const unsigned char* plane, size_t g) {
-  const unsigned char* p = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
-  to.number = L::half16(p);
-  __builtin_memcpy(to.codes, p + kLanes * 2, sizeof to.codes);
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
-// The linear products of the vector levels with quantized weights: activations to int8 row by row,
-// exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
-// 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19). Inputs of
-// 16 bits are two rows of int8 with the same weights (rule 1.21).
+// The linear products of the vector levels with quantized weights: exact sums of a group of 32 and
+// one chain over the groups (rules 1.2 to 1.4, and 1.20 where the groups have a minimum), or exact
+// sums of all of K (rules 1.18 and 1.19). Inputs of 16 bits are two rows of int8 with the same
+// weights (rule 1.21).
 #pragma once
 #include <type_traits>
 
-#include "constants.hpp"
-#include "functions.hpp"
-#include "linear.hpp"
-#include "minima.hpp"
+#include "rounding.hpp"
+#include "weights.hpp"
 
 namespace phasor {
 namespace {
@@ -39,445 +37,19 @@ struct IntRows {
 };
 using Int8Rows = IntRows<1>;
 
-// The sign bit of the lanes whose number has S.
-template <size_t S>
-struct Signs {
-  alignas(64) int32_t lane[kLanes];
-  constexpr Signs() : lane() {
-    for (size_t i = 0; i < kLanes; ++i) lane[i] = (i & S) != 0 ? INT32_MIN : 0;
-  }
-};
-template <size_t S>
-constexpr Signs<S> kSigns;
-
-
 template <class L>
-struct Quantized {
-  using A = typename L::Arch;
-  using V = v16<A>;
+struct Quantized : Rounding<L> {
+  using V = v16<typename L::Arch>;
   using T = typename L::Tiles;
-
-  static PHASOR_INLINE Int16<A> rounded(V x) {
-    Int16<A> t;
-    PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i)
-      t.v[i] = as_int<A>(x.v[i]) - typename V::I(static_cast<int32_t>(bits_of(kRound)));
-    return t;
-  }
-  // 32 whole numbers to the planes at q, `apart` bytes apart, and to their sums (1.21).
-  template <size_t Planes>
-  static PHASOR_INLINE void narrow(int8_t* q, size_t apart, int32_t (&sum)[Planes], V a, V b) {
-    const V round = V::set(kRound);
-    if constexpr (Planes == 1) {
-      sum[0] += L::Int8::narrow(q, rounded(a + round), rounded(b + round));
-    } else {
-      const V part = V::set(0x1.010102p-8f), base = V::set(255.0f);  // 1/255
-      a = (a + round) - round;
-      b = (b + round) - round;
-      const V high_a = (a * part + round) - round, high_b = (b * part + round) - round;
-      sum[0] += L::Int8::narrow(q, rounded(high_a + round), rounded(high_b + round));
-      sum[1] += L::Int8::narrow(q + apart, rounded((a - high_a * base) + round),
-                                   rounded((b - high_b * base) + round));
-    }
-  }
-  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
-    rows_to_int<1>(q, scale, sum, x, cols);
-  }
-  static void quantize_row16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
-    rows_to_int<2>(q, scale, sum, x, cols);
-  }
-  template <size_t Planes>
-  static PHASOR_INLINE void rows_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
-                                        size_t cols) {
-    const size_t groups = (cols + kGroup - 1) / kGroup;
-    for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
-      const size_t n = cols - first;
-      const V none = V::set(0.0f), a = V::load(x + first, n);
-      const V b = n >= kGroup  ? V::load(x + first + kLanes)
-                  : n > kLanes ? V::load_part(x + first + kLanes, n - kLanes)
-                               : none;
-      const float amax = largest_lane(larger(abs(a), abs(b)));
-      const bool zero = amax < IntInputs<Planes>::kLeast;
-      *scale++ = zero ? 0.0f : amax * IntInputs<Planes>::kPart;
-      const V inv = V::set(zero ? 0.0f : IntInputs<Planes>::kMost / amax);
-      int32_t total[Planes] = {};
-      narrow<Planes>(q, groups * kGroup, total, zero ? none : a * inv, zero ? none : b * inv);
-      PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i) sum[i * groups] = total[i];
-      ++sum;
-    }
-  }
-
-  // Of lanes i and i + S of each pair the sum and the difference.
-  template <size_t S>
-  static PHASOR_INLINE V butterfly(V x) {
-    V y;
-    if constexpr (S >= V::W) {
-      constexpr size_t kApart = S / V::W;
-      PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i)
-        y.v[i] = (i & kApart) == 0 ? x.v[i] + x.v[i + kApart] : x.v[i - kApart] - x.v[i];
-    } else {
-      PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i) {
-        const auto sign = V::I::load_unaligned(kSigns<S>.lane + i * V::W);
-        y.v[i] = typename V::B(swapped<S>(x.v[i].data)) + as_float<A>(as_int<A>(x.v[i]) ^ sign);
-      }
-    }
-    return y;
-  }
-  static PHASOR_INLINE void butterfly(V& a, V& b) {
-    const V sum = a + b;
-    b = a - b;
-    a = sum;
-  }
-  // rotate_block of each block of 64 values.
-  static PHASOR_INLINE void rotate(V (&v)[4], size_t block) {
-    const V first = V::set(1.0f / static_cast<float>(block)),
-            last = V::set(rotation_scale(block));
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
-      v[i] = v[i] * first;
-      if (block > 1) v[i] = butterfly<1>(v[i]);
-      if (block > 2) v[i] = butterfly<2>(v[i]);
-      if (block > 4) v[i] = butterfly<4>(v[i]);
-      if (block > 8) v[i] = butterfly<8>(v[i]);
-    }
-    if (block > 16) butterfly(v[0], v[1]), butterfly(v[2], v[3]);
-    if (block > 32) butterfly(v[0], v[2]), butterfly(v[1], v[3]);
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i] = v[i] * last;
-  }
-  // 64 inputs from x on, or the n that there are, as they are rounded.
-  static PHASOR_INLINE void load_step(V (&v)[4], const float* x, size_t n, size_t block) {
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
-      v[i] = n > i * kLanes ? V::load(x + i * kLanes, n - i * kLanes) : V::set(0.0f);
-    if (block != 0) rotate(v, block);
-  }
-  // Inputs of a row that stay rotated from its first reading to its second, where the stack has
-  // room for them (quantized_stream takes more); a longer row is rotated twice.
-  static constexpr size_t kKept = T::kStream ? 1536 : 0;
-  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
-                             size_t block) {
-    whole_to_int<1>(q, scale, sum, x, cols, block);
-  }
-  static void quantize_whole16(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
-                               size_t block) {
-    whole_to_int<2>(q, scale, sum, x, cols, block);
-  }
-  static void quantize_rotated(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
-                               size_t block) {
-    alignas(64) float step[kRowStep];
-    constexpr size_t kGroups = kRowStep / kGroup;
-    for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep, scale += kGroups, sum += kGroups) {
-      const size_t n = cols - k < kRowStep ? cols - k : kRowStep;
-      V v[4];
-      load_step(v, x + k, n, block);
-      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i].store(step + i * kLanes);
-      rows_to_int<1>(q, scale, sum, step, n);
-    }
-  }
-  template <size_t Planes>
-  static PHASOR_INLINE void whole_to_int(int8_t* q, float* scale, int32_t* sum, const float* x,
-                                         size_t cols, size_t block) {
-    alignas(64) float kept[kKept + 1];
-    const bool keep = block != 0 && cols <= kKept;
-    V v[4], most = V::set(0.0f);
-    for (size_t k = 0; k < cols; k += kRowStep) {
-      load_step(v, x + k, cols - k, block);
-      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) most = larger(most, abs(v[i]));
-      if constexpr (kKept != 0)
-        if (keep) PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i].store(kept + k + i * kLanes);
-    }
-    if (keep) x = kept, block = 0;
-    const float amax = largest_lane(most);
-    const bool zero = amax < IntInputs<Planes>::kLeast;
-    const V inv = V::set(zero ? 0.0f : IntInputs<Planes>::kMost / amax);
-    const size_t padded = (cols + kRowStep - 1) / kRowStep * kRowStep;
-    int32_t total[Planes] = {};
-    for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep) {
-      load_step(v, x + k, cols - k, block);
-      PHASOR_UNROLL for (size_t i = 0; i < 4; i += 2)
-        narrow<Planes>(q + i * kLanes, padded, total, v[i] * inv, v[i + 1] * inv);
-    }
-    *scale = zero ? 0.0f : amax * IntInputs<Planes>::kPart;
-    PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i) sum[i] = total[i];
-  }
-
-  // The plane of f16 scales of a type's panels.
-  template <Type T>
-  struct Scales {
-    using Record = char;  // none
-    static constexpr bool kOneScale = false, kMinima = false, kSupers = false, kFine = false,
-                          kTabled = table_type(T);
-    static constexpr size_t kPlanes = 1, kSharing = static_cast<size_t>(sharing_of(T)),
-                            kInputs = kGroup,          // bytes of a group
-                            kScaleBytes = kLanes * 2;  // of what one call of scales() reads
-    static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
-    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
-      to[0] = L::half16(plane + panel_scale(T, 0, g));
-    }
-  };
-  // One group: R rows of activations by P panels.
-  struct Q8 : L::Int8, Scales<Type::q8> {
-    using Int8 = typename L::Int8;
-    static constexpr size_t kGroupBytes = kLanes * kGroup, kStep = Int8::kSteps * 4;
-    // weights(p, k): of panel p, from value k of the group on.
-    template <size_t R, size_t P, class Weights>
-    static PHASOR_INLINE void steps(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                    Weights weights) {
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep) {
-        typename Int8::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = weights(p, k);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const typename Int8::Values xk = Int8::values(x[r] + k);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int8::dot(sum[r][p], wk[p], xk);
-        }
-      }
-    }
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      steps(sum, x, [&](size_t p, size_t k) PHASOR_LAMBDA {
-        return Int8::weights(w[p] + k * kLanes);
-      });
-    }
-    // A group as `dot` takes it.
-    struct Unpacked {
-      typename Int8::Weights of[kGroup / kStep];
-    };
-    static PHASOR_INLINE void unpack(Unpacked& to, const unsigned char* w, const unsigned char*) {
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep)
-        to.of[k / kStep] = Int8::weights(w + k * kLanes);
-    }
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const Unpacked* const (&w)[P]) {
-      steps(sum, x, [&](size_t p, size_t k) PHASOR_LAMBDA { return w[p]->of[k / kStep]; });
-    }
-  };
-  // The same values with one scale a row: C sums of each output, joined at the end, where one alone
-  // would have to wait for itself.
-  struct Q8r : Q8 {
-    using Int8 = typename L::Int8;
-    static constexpr bool kOneScale = true;
-    static PHASOR_INLINE size_t plane(size_t) { return kLanes * sizeof(float); }
-    template <size_t C, size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[C][R][P],
-                                       const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      constexpr size_t kStep = Int8::kSteps * 4;
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep) {
-        typename Int8::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int8::weights(w[p] + k * kLanes);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const typename Int8::Values xk = Int8::values(x[r] + k);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-            Int8::whole_dot(sum[k / kStep % C][r][p], wk[p], xk);
-        }
-      }
-    }
-  };
-  // Codes n of a type, as step·n: its fields of a byte are values of k that lie kApart apart, and
-  // are multiplied by twos.
-  template <Type T, class Int4>
-  struct Codes : Int4, Scales<T> {
-    static constexpr unsigned kBits = value_bits(T);
-    static constexpr size_t kApart = code_bytes(kBits), kGroupBytes = kLanes * kApart;
-    // A step of 2 is a field one bit further left.
-    static constexpr int kMore = code_step(T) == 2, kMask = ((1 << kBits) - 1) << kMore;
-    static PHASOR_INLINE typename Int4::Sum start(int32_t sum) {
-      return Int4::start(-static_cast<int32_t>(code_less(T)) * sum);
-    }
-    static constexpr size_t kPairs = 4 / kBits, kSteps = kApart / 4 * kPairs;
-    // The fields 2·I and 2·I + 1 of the bytes from k on.
-    template <size_t I>
-    static PHASOR_INLINE typename Int4::Nibbles fields(const unsigned char* w, size_t k) {
-      constexpr int kFirst = static_cast<int>(2 * I * kBits) - kMore,
-                    kSecond = kFirst + static_cast<int>(kBits);
-      return Int4::template nibbles<kFirst, kSecond, kMask>(w + k * kLanes);
-    }
-    // at(step, r, p): the sum that a step of the group is added to. weights(p, k, i): `fields`.
-    template <size_t R, size_t P, class Weights, class At>
-    static PHASOR_INLINE void steps(const int8_t* const (&x)[R], Weights weights, At at) {
-      constexpr size_t kHeld = kHeldOf<V, R, P>;
-      PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
-        PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld)
-          each<kPairs>([&](auto i) PHASOR_LAMBDA {
-            typename Int4::Nibbles wk[kHeld];
-            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) wk[p] = weights(b + p, k, i);
-            PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-              const typename Int4::Both xk = Int4::both(x[r] + k + 2 * i * kApart, kApart);
-              PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
-                Int4::dot(at(k / 4 * kPairs + i, r, b + p), wk[p], xk);
-            }
-          });
-    }
-    template <size_t R, size_t P, class At>
-    static PHASOR_INLINE void packed_steps(const int8_t* const (&x)[R],
-                                           const unsigned char* const (&w)[P], At at) {
-      steps<R, P>(x, [&](size_t p, size_t k, auto i) PHASOR_LAMBDA { return fields<i>(w[p], k); },
-                  at);
-    }
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      packed_steps(x, w, [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
-        return sum[r][p];
-      });
-    }
-    // A group as `dot` takes it.
-    struct Unpacked {
-      typename Int4::Nibbles of[kSteps];
-    };
-    static PHASOR_INLINE void unpack(Unpacked& to, const unsigned char* w, const unsigned char*) {
-      PHASOR_UNROLL for (size_t k = 0; k < kApart; k += 4)
-        each<kPairs>([&](auto i) PHASOR_LAMBDA { to.of[k / 4 * kPairs + i] = fields<i>(w, k); });
-    }
-    template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
-                                       const Unpacked* const (&w)[P]) {
-      steps<R, P>(
-          x,
-          [&](size_t p, size_t k, size_t i) PHASOR_LAMBDA { return w[p]->of[k / 4 * kPairs + i]; },
-          [&](size_t, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
-            return sum[r][p];
-          });
-    }
-  };
-  struct Q4 : Codes<Type::q4, typename L::Int4> {};
-  struct Q2 : Codes<Type::q2, typename L::Int4m> {};
-  struct Q1 : Codes<Type::q1, typename L::Int4m> {};
-  // One row of q1, whose inputs have become tables.
-  struct LookedUp : Q1 {
-    static constexpr size_t kInputs = L::Int4m::kTables, kStarts = 1;
-    static PHASOR_INLINE size_t scales_at(size_t g) { return panel_scale(Type::q1, 0, g); }
-    static PHASOR_INLINE void prepare(int8_t* to, int32_t* starts, const int8_t* x) {
-      *starts = L::Int4m::tables(to, x);
-    }
-    static PHASOR_INLINE typename L::Int4m::Sum start(int32_t sum) { return L::Int4m::start(sum); }
-    template <size_t R>
-    static PHASOR_INLINE void products(typename L::Int4m::Sum (&sum)[R][1],
-                                       const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[1]) {
-      const typename L::Int4m::Places at = L::Int4m::places(w[0]);
-      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) L::Int4m::look_up(sum[r][0], x[r], at);
-    }
-  };
-  // Codes with one scale a row. Where sums of a group have 16 bits they are added to those of the
-  // row; else there are C of these, as of Q8r.
-  struct Q2r : Codes<Type::q2r, typename L::Int4> {
-    using Int4 = typename L::Int4;
-    using Group = Codes<Type::q2r, typename L::Int4m>;
-    static constexpr bool kOneScale = true;
-    static PHASOR_INLINE size_t plane(size_t) { return kLanes * sizeof(float); }
-    template <size_t C, size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[C][R][P],
-                                       const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      if constexpr (std::is_same<Int4, typename L::Int4m>::value) {
-        const auto at = [&](size_t i, size_t r, size_t p) PHASOR_LAMBDA -> typename Int4::Sum& {
-          return sum[i % C][r][p];
-        };
-        Group::packed_steps(x, w, at);
-      } else {
-        typename Int4::Sum group[R][P];
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) group[r][p] = L::Int4m::start(0);
-        Group::products(group, x, w);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) L::Int4m::add(sum[0][r][p], group[r][p]);
-      }
-    }
-  };
-  // Codes of a table: a group becomes one of q8 first (sum_group).
-  struct Q4t : Q8 {
-    static constexpr bool kTabled = true;
-    static constexpr size_t kGroupBytes = kLanes * code_bytes(4);
-    static PHASOR_INLINE size_t plane(size_t groups) { return Scales<Type::q4t>::plane(groups); }
-    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
-      Scales<Type::q4t>::scales(to, plane, g);
-    }
-    static PHASOR_INLINE void unpack(typename Q8::Unpacked& to, const unsigned char* w,
-                                     const unsigned char* plane) {
-      alignas(64) unsigned char values[Q8::kGroupBytes];
-      L::look_up(values, w, plane);
-      Q8::unpack(to, values, plane);
-    }
-  };
-  // Nibbles as they are, with a scale and a minimum for each group.
-  struct Q4m : Codes<Type::q4m, typename L::Int4m> {
-    using Sum = typename L::Int4m::Sum;
-    static constexpr bool kMinima = true;
-    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4m);
-    static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(record_plane_bytes(Type::q4m, kLanes, groups));
-    }
-    static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
-      scales_q4m<L>(to, plane, g);
-    }
-  };
-  struct Q4k : Q4m {
-    using Record = Super<L>;
-    static constexpr bool kSupers = true;
-    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4k);
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(record_plane_bytes(Type::q4k, kLanes, groups));
-    }
-  };
-
-  // Codes of six bits, with a scale for each half of a group (1.27). Where a level's codes have no
-  // sign, the sums of a half begin at what its inputs make of that: a word.
-  struct Q6 : L::Int6 {
-    using Int6 = typename L::Int6;
-    using Record = Fine<L>;
-    static constexpr bool kOneScale = false, kMinima = false, kSupers = true, kTabled = false,
-                          kFine = true;
-    static constexpr size_t kPlanes = 1, kSharing = 1,
-                            kScaleBytes = kLanes * record_bytes(Type::q6),
-                            kGroupBytes = kLanes * code_bytes(6);
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return panel_plane_bytes(Type::q6, groups);
-    }
-    template <class Rows>
-    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows&, size_t, size_t,
-                                    const int8_t* x) {
-      Int6::words(to, x);
-    }
-    template <size_t Half, size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int6::Sum (&sum)[R][P],
-                                       const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
-      each<4 / Int6::kSteps>([&](auto i) PHASOR_LAMBDA {
-        constexpr size_t kStep = 4 * Half + Int6::kSteps * i;
-        typename Int6::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int6::template codes<kStep>(w[p]);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const typename Int6::Values xk = Int6::values(x[r] + 4 * kStep);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int6::dot(sum[r][p], wk[p], xk);
-        }
-      });
-    }
-  };
-  // One row, whose words are there.
-  struct Begun : Q6 {
-    static constexpr size_t kInputs = 0, kStarts = 2;
-    static PHASOR_INLINE size_t scales_at(size_t g) { return g / kSuper * Q6::kScaleBytes; }
-    static PHASOR_INLINE void prepare(int8_t*, int32_t* starts, const int8_t* x) {
-      int32_t of[2];
-      Q6::Int6::words(of, x);
-      starts[0] = of[0];
-      starts[1] = of[1];
-    }
-    template <class Rows>
-    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows& row, size_t plane, size_t g,
-                                    const int8_t*) {
-      to[0] = row.sum_at(plane, 2 * g);
-      to[1] = row.sum_at(plane, 2 * g + 1);
-    }
-  };
-
-  // The same weights for inputs of 16 bits, and what a sum of theirs is as a float: exact where the
-  // planes' sums are below 2^24, and rounded once.
+  using Of = IntWeights<L>;
+#define PHASOR_OF_WEIGHTS(type, Weights, ...) using Weights = typename Of::Weights;
+  PHASOR_INT8_TYPES(PHASOR_OF_WEIGHTS, )
+#undef PHASOR_OF_WEIGHTS
   template <class Q>
-  struct Wide : Q {
-    static constexpr size_t kPlanes = 2;
-  };
+  using Wide = typename Of::template Wide<Q>;
+
+  // What a sum is as a float: of inputs of 16 bits exact where the planes' sums are below 2^24, and
+  // rounded once.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE V sum_of(const typename Q::Sum (&sum)[R][P], size_t r, size_t p) {
     if constexpr (Q::kPlanes == 1)
@@ -520,15 +92,12 @@ struct Quantized {
     alignas(64) unsigned char values[P][Q::kTabled ? Q8::kGroupBytes : 1];
     if constexpr (Q::kTabled)
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
-        L::look_up(values[p], wg[p], plane[p]);
+        L::look_up(values[p], wg[p], Q::table(plane[p]));
         wg[p] = values[p];
       }
     start_group<Q, R, P>(sum, x, rows, g);
     Q::products(sum, x, wg);
   }
-  // How many numbers a group has: its scale, and a minimum or the scale of its second half.
-  template <class Q>
-  static constexpr size_t kOf = 1 + (Q::kMinima || Q::kFine);
   // The chains go on by them; scales: 16 of each panel, and 16 minima where there are any.
   // total(r): Σx·sx of row r.
   template <class Q, size_t R, size_t P, class Total>
@@ -588,7 +157,8 @@ struct Quantized {
       if constexpr (Q::kSupers) {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
           if (g % kSuper == 0) super_of(supers[p], scale_plane[p], g);
-          PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[p][i] = supers[p].at(g % kSuper, i);
+          PHASOR_UNROLL for (size_t i = 0; i < kOf<Q>; ++i)
+            scales[p][i] = supers[p].at(g % kSuper, i);
         }
       } else {
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
@@ -600,6 +170,18 @@ struct Quantized {
                            [&](size_t r) PHASOR_LAMBDA { return rows[r].scaled_total(g); });
     }
   }
+  // Where P panels that begin at w have their scales, and their values.
+  template <class Q, size_t P>
+  struct Panels {
+    const unsigned char *planes[P], *values[P];
+    PHASOR_INLINE Panels(const unsigned char* w, size_t groups) {
+      const size_t plane = Q::plane(groups), bytes = plane + groups * Q::kGroupBytes;
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+        planes[p] = w + p * bytes;
+        values[p] = planes[p] + plane;
+      }
+    }
+  };
   // Groups of P panels as products take them, with their scales in float, on the stack and in the
   // first-level cache: unpacked once for all rows. With fewer rows than kManyRows that costs more
   // than it saves, and of q8 with inputs of 8 bits there is little to unpack. q6 was not tried.
@@ -611,26 +193,25 @@ struct Quantized {
   struct Block {
     static constexpr size_t kGroups = kBlockBytes / sizeof(typename Q::Unpacked) / P;
     typename Q::Unpacked values[P][kGroups];
-    alignas(64) float scales[P][kGroups][1 + Q::kMinima][kLanes];
+    alignas(64) float scales[P][kGroups][kOf<Q>][kLanes];
   };
   template <class Q, size_t P>
   static PHASOR_INLINE void unpack(Block<Q, P>& to, const unsigned char* const (&scale_plane)[P],
                                    const unsigned char* const (&values)[P], size_t first,
                                    size_t count) {
     for (size_t p = 0; p < P; ++p) {
-      std::conditional_t<Q::kSupers, Super<L>, char> super;
+      typename Q::Record super;
       for (size_t i = 0; i < count; ++i) {
         const size_t g = first + i;
         Q::unpack(to.values[p][i], values[p] + g * Q::kGroupBytes, scale_plane[p]);
-        V scales[1 + Q::kMinima];
+        V scales[kOf<Q>];
         if constexpr (Q::kSupers) {
           if (i == 0 || g % kSuper == 0) super_of(super, scale_plane[p], g);
-          PHASOR_UNROLL for (size_t n = 0; n < 2; ++n) scales[n] = super.at(g % kSuper, n);
+          PHASOR_UNROLL for (size_t n = 0; n < kOf<Q>; ++n) scales[n] = super.at(g % kSuper, n);
         } else {
           Q::scales(scales, scale_plane[p], g);
         }
-        PHASOR_UNROLL for (size_t n = 0; n < 1 + Q::kMinima; ++n)
-          scales[n].store(to.scales[p][i][n]);
+        PHASOR_UNROLL for (size_t n = 0; n < kOf<Q>; ++n) scales[n].store(to.scales[p][i][n]);
       }
     }
   }
@@ -659,12 +240,12 @@ struct Quantized {
         typename Q::Sum sum[R * Q::kPlanes][P];
         const int8_t* x[R * Q::kPlanes];
         const typename Q::Unpacked* w[P];
-        V scales[P][1 + Q::kMinima];
+        V scales[P][kOf<Q>];
         start_group<Q, R, P>(sum, x, tile, g);
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = &block.values[p][g];
         Q::products(sum, x, w);
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-          PHASOR_UNROLL for (size_t n = 0; n < 1 + Q::kMinima; ++n)
+          PHASOR_UNROLL for (size_t n = 0; n < kOf<Q>; ++n)
             scales[p][n] = V::load(block.scales[p][g][n]);
         add_group<Q, R, P>(acc, sum, tile, g, scales,
                            [&](size_t i) PHASOR_LAMBDA { return totals[i][g]; });
@@ -677,20 +258,15 @@ struct Quantized {
   static PHASOR_APART void unpacked_rows(const Outputs& out, const IntRows<Q::kPlanes>& in,
                                          size_t rows, const unsigned char* w, size_t at,
                                          const Next& next) {
-    const size_t groups = in.groups, plane = Q::plane(groups),
-                 bytes = plane + groups * Q::kGroupBytes;
-    const unsigned char *scale_plane[P], *values[P];
-    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
-      scale_plane[p] = w + p * bytes;
-      values[p] = w + p * bytes + plane;
-    }
+    const size_t groups = in.groups;
+    const Panels<Q, P> of(w, groups);
     Block<Q, P> block;
     Ahead ahead(next, rows / R * groups);
     size_t first = 0, count;
     do {
       const size_t left = groups - first;
       count = left < block.kGroups ? left : block.kGroups;
-      unpack<Q, P>(block, scale_plane, values, first, count);
+      unpack<Q, P>(block, of.planes, of.values, first, count);
       block_rows<Q, R, P>(count == left ? out : Outputs{out.y, out.ldy, nullptr, 0},
                           in.group(first), rows, block, count, first == 0, at, ahead);
       first += count;
@@ -854,25 +430,19 @@ struct Quantized {
   static PHASOR_APART void quantized_rows(const Outputs& out, const IntRows<Q::kPlanes>& in,
                                           size_t rows, const unsigned char* w, size_t at,
                                           const Next& next) {
-    const size_t groups = in.groups, plane = Q::plane(groups),
-                 bytes = plane + groups * Q::kGroupBytes;
-    const unsigned char *scale_plane[P], *values[P];
-    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
-      scale_plane[p] = w + p * bytes;
-      values[p] = w + p * bytes + plane;
-    }
-    Ahead ahead(next, rows / R * groups);
+    const Panels<Q, P> of(w, in.groups);
+    Ahead ahead(next, rows / R * in.groups);
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       IntRows<Q::kPlanes> tile[R];
       PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
       V acc[R][P];
       if constexpr (Q::kOneScale)
-        whole_tile<Q, R, P>(acc, tile, scale_plane, values, [&](const void*) PHASOR_LAMBDA {
+        whole_tile<Q, R, P>(acc, tile, of.planes, of.values, [&](const void*) PHASOR_LAMBDA {
           if constexpr (T::kStream && R > 1) ahead.ask();
         });
       else
-        grouped_tile<Q, R, P>(acc, tile, scale_plane, values, ahead);
+        grouped_tile<Q, R, P>(acc, tile, of.planes, of.values, ahead);
       store_tile(out.from(r), acc, at);
     }
     if constexpr (R > 1)
@@ -926,7 +496,7 @@ struct Quantized {
     constexpr bool kLooked = std::is_base_of<Q1, Q>::value;
     if constexpr (T::kStream && (kLooked || Q::kFine))
       if (rows == 1) {
-        using One = std::conditional_t<kLooked, LookedUp, Begun>;
+        using One = std::conditional_t<kLooked, typename Of::LookedUp, typename Of::Begun>;
         return prepared_stream<std::conditional_t<Q::kPlanes == 2, Wide<One>, One>>(out, in, bytes,
                                                                                     panels);
       }

@@ -95,7 +95,8 @@ void store_code(unsigned char* codes, size_t count, size_t i, int code) {
 }
 
 // The scale of each span of columns is searched alone; a number of the record and codes stand for
-// them. Codes of columns that there are not have no bits.
+// them. Codes of columns that there are not have no bits, nor has any where the number is 0, as in
+// a panel's rows of padding.
 bool coded_groups(unsigned char* record, const float* x, const float* moments, size_t count,
                   Type type) {
   Block in{}, weights{};
@@ -117,7 +118,7 @@ bool coded_groups(unsigned char* record, const float* x, const float* moments, s
   const float inverse = inverse_of(
       store_half(record, eight ? __builtin_fabsf(extreme) / 127.0f : extreme / -32.0f));
   for (size_t i = 2; i < record_bytes(type); ++i) record[i] = 0;
-  for (size_t i = 0; i * span < count; ++i) {
+  for (size_t i = 0; i * span < count && inverse != 0.0f; ++i) {
     const float code = widen_f16(found.scales[i]) * inverse;
     if (eight)
       record[2 + i] = static_cast<unsigned char>(static_cast<int>(nearest_int8(code)) & 255);

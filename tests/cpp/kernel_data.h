@@ -225,11 +225,14 @@ inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t 
   return w;
 }
 
-// The same of q6: any codes, those of values at their ends in turn, scales of −128 and 127 often.
-inline std::vector<unsigned char> fine_panels(Random& random, size_t panels, size_t groups) {
-  const size_t record = record_bytes(Type::q6) * kLanes,
-               plane = static_cast<size_t>(record_plane_bytes(Type::q6, kLanes, groups)),
-               bytes = static_cast<size_t>(panel_bytes(Type::q6, groups * kGroup));
+// The same of coded types: any codes, those of values at their ends in turn; the smallest and the
+// largest codes of scales often, of six bits as bytes whose codes are all such, and 0.
+inline std::vector<unsigned char> coded_panels(Random& random, Type type, size_t panels,
+                                               size_t groups) {
+  const bool six = scale_bits(type) == 6;
+  const size_t record = record_bytes(type) * kLanes,
+               plane = static_cast<size_t>(record_plane_bytes(type, kLanes, groups)),
+               bytes = static_cast<size_t>(panel_bytes(type, groups * kGroup));
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p)
     for (size_t i = 0; i < bytes; ++i) {
@@ -239,7 +242,8 @@ inline std::vector<unsigned char> fine_panels(Random& random, size_t panels, siz
       if (i >= plane) {
         if (kind < 6) *to = kind % 2 == 0 ? 0x00 : 0xff;
       } else if (i % record >= kLanes * 2) {
-        if (kind < 3) *to = kind == 0 ? 0x80 : kind == 1 ? 0x7f : 0;
+        if (kind < 3 && !six) *to = kind == 0 ? 0x80 : kind == 1 ? 0x7f : 0;
+        if (kind < 3 && six) *to = kind == 0 ? 0x00 : kind == 1 ? 0xff : 0xaa;
       } else if (i % 2 != 0) {  // a number's upper byte: the lower one is there already
         *to = static_cast<unsigned char>(0x18 + random.below(0x10) + (kind == 2 ? 0x80 : 0));
         if (kind == 3) *to = static_cast<unsigned char>(random.below(4));
@@ -254,7 +258,7 @@ inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t pa
                                             size_t groups) {
   if (whole_type(type)) return whole_panels(random, panels, groups, type);
   if (minimum_type(type)) return minimum_panels(random, type, panels, groups);
-  if (fine_type(type)) return fine_panels(random, panels, groups);
+  if (coded_type(type)) return coded_panels(random, type, panels, groups);
   if (given_type(type) || table_type(type)) return code_panels(random, type, panels, groups);
   return quantized_panels(random, panels, groups, type);
 }

@@ -54,7 +54,7 @@ TEST_CASE("rule 1.27: linear q6, with weights of −32 and 31 and activations of
       for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18, 67, 260, 515}) {
         if (groups > 18 && (rows > 1 || panels > 2)) continue;  // one row takes 256 at once
         Random random(rows * 10007 + panels * 101 + groups);
-        const std::vector<unsigned char> w = fine_panels(random, panels, groups);
+        const std::vector<unsigned char> w = coded_panels(random, Type::q6, panels, groups);
         Int8Activations x(&random, rows * groups, kGroup);
         Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
         const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
@@ -122,7 +122,7 @@ TEST_CASE("rows of tables: q6 in panels and in rows") {
   for (const size_t cols : Sizes{1, 15, 16, 17, 31, 32, 70, 255, 256, 288, 520}) {
     const size_t rows = 37, panels = 3, groups = static_cast<size_t>(groups_of(cols));
     Random random(cols);
-    const std::vector<unsigned char> w = fine_panels(random, panels, groups);
+    const std::vector<unsigned char> w = coded_panels(random, Type::q6, panels, groups);
     const size_t bytes = static_cast<size_t>(panel_bytes(Type::q6, cols));
     REQUIRE(bytes == Panel{w.data(), groups}.bytes());
     const size_t record = (cols + 255) / 256 * 18, plane = (rows * record + 63) / 64 * 64;

@@ -64,13 +64,13 @@ float output(Type type, Int16Activations& x, size_t r, size_t groups, const unsi
     return value;
   }
   float acc = 0.0f;
-  for (size_t k = 0; k < n && fine_type(type); k += kHalf) {
-    volatile float scale =
-        x.scale[r * groups + k / kGroup] *
-        coded_scale(panel, type, Layout::panel16, groups, o, k / kHalf);
-    acc = std::fma(sums(k, k + kHalf), scale, acc);
+  const size_t span = scale_span(type);
+  for (size_t k = 0; k < n && coded_type(type); k += span) {
+    volatile float scale = x.scale[r * groups + k / kGroup] *
+                           coded_scale(panel, type, Layout::panel16, groups, o, k / span);
+    acc = std::fma(sums(k, k + span), scale, acc);
   }
-  for (size_t g = 0; g < groups && !fine_type(type); ++g) {
+  for (size_t g = 0; g < groups && !coded_type(type); ++g) {
     Grid grid = {0, 0};
     const unsigned char* at = panel + panel_scale(type, o, g);
     if (minimum_type(type))
@@ -154,7 +154,7 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
-                          Type::q8r, Type::q2r, Type::q6})
+                          Type::q8r, Type::q2r, Type::q6, Type::q4x})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 9})
         for (const size_t groups : Sizes{2, 8, 10, 18, 54, 130}) {

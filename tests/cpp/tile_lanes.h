@@ -50,6 +50,11 @@ struct PlainLanes {
     }
     return r;
   }
+  static V byte16(const unsigned char* p) {
+    V r;
+    for (size_t i = 0; i < kLanes; ++i) r.v[i] = static_cast<float>(static_cast<int8_t>(p[i]));
+    return r;
+  }
 #define PHASOR_OF_SCALAR(field)                                                                   \
   static void field(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, \
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,  \

@@ -134,7 +134,7 @@ template <class Q, class Type>
 PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
                               const unsigned char* w, size_t plane) {
   const size_t groups = in.groups;
-  std::conditional_t<Type::kSupers, Super<Level>, char> super;
+  typename Type::Record super;
   float32x4_t y[kRows][2];
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
   for (size_t g = 0; g < groups; ++g) {
@@ -145,7 +145,7 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
     V scales[1 + Q::kMinima];
     if constexpr (Type::kSupers) {
       if (g % kSuper == 0) super_of(super, w, g);
-      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[i] = super.at(g % kSuper, i);
+      PHASOR_UNROLL for (size_t i = 0; i < kOf<Type>; ++i) scales[i] = super.at(g % kSuper, i);
     } else {
       Type::scales(scales, w, g);
     }

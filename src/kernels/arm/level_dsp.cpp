@@ -112,7 +112,7 @@ struct Codes {
                                      unsigned at, const uint32_t (&x)[4]) {
     PHASOR_UNROLL for (unsigned i = 0; i < 4; ++i) {
       const unsigned from = at + i / 2 * kBits + i % 2 * 8;
-      if constexpr (table_type(T)) {
+      if constexpr (lookup_type(T)) {
         const uint32_t of = w >> from;
         const auto value = [=](uint32_t n) { return static_cast<uint32_t>(
             static_cast<int8_t>(table[n & 15u])); };
@@ -126,16 +126,18 @@ struct Codes {
   static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
                                        const unsigned char* panel, const unsigned char* w,
                                        size_t groups) {
+    const unsigned char* const table =
+        table_type(T) ? panel : reinterpret_cast<const unsigned char*>(kRoundedTable);
     for (; groups != 0; --groups, x += kGroup - kApart)
       for (const int8_t* const end = x + kApart; x != end; x += 4, w += 64)
         PHASOR_UNROLL for (unsigned f = 0; f < 8 / kBits; f += 2) {
           uint32_t both[4];
           inputs<Planes>(both[0], both[1], x + f * kApart, apart);
           inputs<Planes>(both[2], both[3], x + (f + 1) * kApart, apart);
-          add_step(s.a, panel, word(w), f * kBits, both);
-          add_step(s.b, panel, word(w + 4), f * kBits, both);
-          add_step(s.c, panel, word(w + 8), f * kBits, both);
-          add_step(s.d, panel, word(w + 12), f * kBits, both);
+          add_step(s.a, table, word(w), f * kBits, both);
+          add_step(s.b, table, word(w + 4), f * kBits, both);
+          add_step(s.c, table, word(w + 8), f * kBits, both);
+          add_step(s.d, table, word(w + 12), f * kBits, both);
         }
   }
 };
@@ -227,6 +229,38 @@ PHASOR_INLINE int32_t total(const int32_t* xsum, size_t groups, size_t g) {
   return Planes == 1 ? xsum[g] : 255 * xsum[g] + xsum[groups + g];
 }
 
+// Code i of a record of a coded type, of four outputs side by side: a byte each, plus 32 where it
+// has six bits. codes: those of the first output.
+template <Type T>
+PHASOR_INLINE uint32_t scale_codes(const unsigned char* codes, size_t i) {
+  if constexpr (scale_bits(T) == 8) return word(codes + i * kLanes);
+  constexpr size_t kHalfOf = record_codes(T) / 2, kQuarter = kHalfOf / 2;
+  const uint32_t low = word(codes + i % kHalfOf * kLanes) >> i / kHalfOf * 4 & 0x0f0f0f0fu,
+                 high = word(codes + (kHalfOf + i % kQuarter) * kLanes) >> i / kQuarter * 2;
+  return low | (high & 0x03030303u) << 4;
+}
+// Scale i of a row of a coded type, of outputs o … o + 3 of the panel.
+template <Type T>
+PHASOR_INLINE void coded_scales(float (&to)[4], const unsigned char* plane, size_t o, size_t i) {
+  constexpr size_t kCodes = record_codes(T);
+  constexpr int kLess = scale_bits(T) == 8 ? 0 : 32;
+  const unsigned char* const record = plane + i / kCodes * (record_bytes(T) * kLanes);
+  const uint32_t codes = scale_codes<T>(record + kLanes * 2 + o, i % kCodes);
+  PHASOR_UNROLL for (size_t j = 0; j < 4; ++j) {
+    const int code = static_cast<int8_t>(codes >> 8 * j) - kLess;
+    to[j] = half_at(record + 2 * (o + j)) * static_cast<float>(code);
+  }
+}
+// Scales of group g, of outputs o … o + 3.
+template <Type T>
+PHASOR_INLINE void group_scales(float (&to)[4], const unsigned char* panel, size_t o, size_t g) {
+  if constexpr (coded_type(T))
+    coded_scales<T>(to, panel, o, g);
+  else
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      to[i] = half_at(panel + panel_scale(T, o, g) + 2 * i);
+}
+
 // Four outputs of one row by groups of 32, each with its scales (1.2). Of inputs of 16 bits the sum
 // of a group is exact and rounded once, as the one of its planes' sums is.
 template <class Q, size_t Planes>
@@ -235,13 +269,14 @@ PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int3
                            size_t groups) {
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
-    const unsigned char* scales = panel + panel_scale(Q::kType, o, g);
     const int32_t start = -Q::kOffset * total<Planes>(xsum, groups, g);
     Four s = {start, start, start, start};
     Q::template add_groups<Planes>(s, x, groups * kGroup, panel, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
+    float scale[4];
+    group_scales<Q::kType>(scale, panel, o, g);
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
-      acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * half_at(scales + 2 * i), acc[i]);
+      acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale[i], acc[i]);
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
@@ -272,15 +307,12 @@ PHASOR_APART void with_halves(float* y, const int8_t* x, const float* xs,
                               size_t groups) {
   float acc[4] = {};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
-    const unsigned char* const record = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
     const auto add = [&](const Four& s, size_t h) PHASOR_LAMBDA {
       const int32_t isum[4] = {s.a, s.b, s.c, s.d};
-      const uint32_t codes = word(record + (2 + 2 * (g % kSuper) + h) * kLanes + o);
-      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
-        const float code = static_cast<float>(static_cast<int8_t>(codes >> 8 * i)),
-                    scale = half_at(record + 2 * (o + i)) * code;
-        acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale, acc[i]);
-      }
+      float scale[4];
+      coded_scales<Type::q6>(scale, plane, o, 2 * g + h);
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+        acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale[i], acc[i]);
     };
     add(Q6::sums<0, Planes>(x, groups * kGroup, w), 0);
     add(Q6::sums<1, Planes>(x, groups * kGroup, w), 1);
@@ -364,6 +396,7 @@ struct Body {
   using Q8 = phasor::Q8;
   using Q4 = phasor::Q4;
   using Q4t = Codes<Type::q4t>;
+  using Q4x = Codes<Type::q4x>;
   using Q2 = Codes<Type::q2>;
   using Q1 = Codes<Type::q1>;
   using Q2r = Codes<Type::q2r>;

@@ -267,8 +267,9 @@ struct Helium {
                                      int8x16_t x1) {
       const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(address)),
                        low = vandq_u8(both, vdupq_n_u8(15)), high = vshrq_n_u8(both, 4);
-      if constexpr (table_type(T)) {
-        const int8_t* const table = reinterpret_cast<const int8_t*>(plane);
+      if constexpr (lookup_type(T)) {
+        const int8_t* const table =
+            table_type(T) ? reinterpret_cast<const int8_t*>(plane) : kRoundedTable;
         return vmladavaq_s8(vmladavq_s8(vldrbq_gather_offset_s8(table, low), x0),
                             vldrbq_gather_offset_s8(table, high), x1);
       } else {
@@ -308,6 +309,7 @@ struct Helium {
   };
   using Q4 = Nibbles<Type::q4>;
   using Q4t = Nibbles<Type::q4t>;
+  using Q4x = Nibbles<Type::q4x>;
   using Q2 = Fields<Type::q2>;
   using Q1 = Fields<Type::q1>;
   struct Q4m : Q4 {  // nibbles as they are, and minima
@@ -337,13 +339,44 @@ struct Helium {
       vstrbq_u8(to->codes[1][4 + g], vsliq_n_u8(vshrq_n_u8(c, 4), vshrq_n_u8(b, 6), 4));
     }
   }
+  // The same of a coded type with codes of six bits (signed_code): their number, and these codes.
+  template <Type T>
+  struct Coded {
+    float number[kLanes];
+    int8_t codes[record_codes(T)][kLanes];
+  };
+  template <Type T>
+  static PHASOR_INLINE void unpack(Coded<T>* to, const unsigned char* p) {
+    static_assert(scale_bits(T) == 6, "nibbles, then fields of two bits");
+    constexpr size_t kPart = record_codes(T) / 4;
+    PHASOR_UNROLL for (size_t at = 0; at < kLanes; at += 4)
+      store(to->number + at, halves(p + 2 * at));
+    p += kLanes * 2;
+    PHASOR_UNROLL for (size_t g = 0; g < kPart; ++g, p += kLanes) {
+      const uint8x16_t a = vldrbq_u8(p), b = vldrbq_u8(p + kPart * kLanes),
+                       c = vldrbq_u8(p + 2 * kPart * kLanes), upper = vdupq_n_u8(0x30),
+                       n[4] = {vsliq_n_u8(a, c, 4), vsliq_n_u8(b, vshrq_n_u8(c, 2), 4),
+                               vorrq_u8(vshrq_n_u8(a, 4), vandq_u8(c, upper)),
+                               vorrq_u8(vshrq_n_u8(b, 4), vandq_u8(vshrq_n_u8(c, 2), upper))};
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+        vstrbq_s8(to->codes[kPart * i + g],
+                  vsubq_n_s8(vreinterpretq_s8_u8(vandq_u8(n[i], vdupq_n_u8(63))), 32));
+    }
+  }
   template <class Q>
-  using Plane = std::conditional_t<Q::kMinima == Type::q4k, Super, const unsigned char*>;
+  static constexpr bool kSupers = Q::kMinima == Type::q4k || coded_type(Q::kType);
+  template <class Q>
+  using Plane = std::conditional_t<
+      kSupers<Q>, std::conditional_t<coded_type(Q::kType), Coded<Q::kType>, Super>,
+      const unsigned char*>;
   // Of group g the scale, or the minimum, of outputs first … first + 3.
   template <class Q>
   static PHASOR_INLINE v4 scale_of(const Plane<Q>& plane, size_t g, size_t first,
                                    bool minimum) {
-    if constexpr (Q::kMinima == Type::q4k)
+    if constexpr (coded_type(Q::kType))
+      return load(plane.number + first) *
+             v4{vcvtq_f32_s32(vldrbq_s32(plane.codes[g % kSuper] + first))};
+    else if constexpr (kSupers<Q>)
       return load(plane.number[minimum] + first) *
              v4{vcvtq_f32_u32(vldrbq_u32(plane.codes[minimum][g % kSuper] + first))};
     else
@@ -391,12 +424,14 @@ struct Helium {
                                         const unsigned char* w, size_t groups) {
     const uint32x4_t steps = Q::steps();
     Plane<Q> plane;
-    if constexpr (Q::kMinima != Type::q4k) plane = scales;
+    if constexpr (!kSupers<Q>) plane = scales;
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
     for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
-      if constexpr (Q::kMinima == Type::q4k)
-        if (g % kSuper == 0) unpack(&plane, scales + g / kSuper * (kSuperBytes * kLanes));
+      if constexpr (kSupers<Q>) {
+        constexpr Type kOf = coded_type(Q::kType) ? Q::kType : Type::q4k;
+        if (g % kSuper == 0) unpack(&plane, scales + g / kSuper * (record_bytes(kOf) * kLanes));
+      }
       const uint32x4_t address =
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);

@@ -17,6 +17,7 @@ struct Lanes {
     return {{V::B(_mm512_cvtepi32_ps(_mm512_load_si512(p)))}};
   }
   static PHASOR_INLINE V half16(const unsigned char* p) { return half16_avx512(p); }
+  static PHASOR_INLINE V byte16(const unsigned char* p) { return byte16_avx512(p); }
   static PHASOR_INLINE void look_up(unsigned char* to, const unsigned char* codes,
                                     const unsigned char* table) {
     look_up_avx512(to, codes, table);

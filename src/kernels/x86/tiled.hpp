@@ -5,15 +5,18 @@
 //
 // Plain C++ over two types, so that every machine can test it:
 //   Unit  the matrix unit: TileUnit (tile_unit.hpp), or its twin in tests/cpp/tile_twin.h
-//   F     V, 16 floats; sums(p), 16 int32 as V; half16(p), 16 f16 as V; and the functions
-//         linear_q8, linear16_q8 and so on of Kernels for rows that fill no tile; look_up
+//   F     V, 16 floats; sums(p), 16 int32 as V; half16(p) and byte16(p), 16 f16 or int8 as V; and
+//         the functions linear_q8, linear16_q8 and so on of Kernels for rows that fill no tile;
+//         look_up
 #pragma once
+#include "../coded.hpp"
 #include "../constants.hpp"
 #include "../kernels.h"
 #include "../outputs.hpp"
 
 // Types in groups that have tiles, and the class below of their weights.
-#define PHASOR_TILED(X) X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4m, Q4m) X(q2, Q2) X(q1, Q1)
+#define PHASOR_TILED(X) \
+  X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4x, Q4x) X(q4m, Q4m) X(q2, Q2) X(q1, Q1)
 
 namespace phasor {
 namespace {
@@ -69,8 +72,9 @@ struct Tiled {
     constexpr unsigned kBits = value_bits(T);
     constexpr size_t kBytes = kLanes * code_bytes(kBits);
     for (size_t g = 0; g < count; ++g, to += kLanes * kGroup, from += kBytes) {
-      if constexpr (table_type(T))
-        F::look_up(to, from, panel);
+      if constexpr (lookup_type(T))
+        F::look_up(to, from,
+                   table_type(T) ? panel : reinterpret_cast<const unsigned char*>(kRoundedTable));
       else
         PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
           for (size_t i = 0; i < kBytes; ++i)
@@ -248,6 +252,9 @@ struct Tiled {
   struct Q4t : Codes<Type::q4t> {
     static constexpr auto *kRows = F::linear_q4t, *kRows16 = F::linear16_q4t;
   };
+  struct Q4x : Codes<Type::q4x> {
+    static constexpr auto *kRows = F::linear_q4x, *kRows16 = F::linear16_q4x;
+  };
   struct Q2 : Codes<Type::q2> {
     static constexpr auto *kRows = F::linear_q2, *kRows16 = F::linear16_q2;
   };
@@ -276,8 +283,8 @@ struct Tiled {
     const float* x_scale;  // of the first row's first group, x_scales further the next row's
     const int32_t* x_sum;  // the same of each plane
     size_t x_scales;
-    const unsigned char* w_scale;
-    size_t sharing;  // groups of a scale
+    const unsigned char* w_scale;  // of coded types floats
+    size_t sharing;                // groups of a scale
     size_t count;
   };
   // N groups from g on, into as many tiles from tile First on.
@@ -303,10 +310,12 @@ struct Tiled {
   static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
                                   size_t g) {
     constexpr bool kMinima = minimum_type(Q::kType);
-    constexpr size_t kScale = kLanes * (kMinima ? 4 : 2);  // bytes
+    constexpr bool kCoded = coded_type(Q::kType);
+    constexpr size_t kScale = kLanes * (kMinima || kCoded ? 4 : 2);  // bytes
     PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
       const unsigned char* p = in.w_scale + (g + n) / in.sharing * kScale;
-      const V w = F::half16(p), least = F::half16(p + (kMinima ? kLanes * 2 : 0));
+      const V w = kCoded ? V::load(reinterpret_cast<const float*>(p)) : F::half16(p),
+              least = F::half16(p + (kMinima ? kLanes * 2 : 0));
       PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) {
         const size_t at = r * in.x_scales + g + n;
         V sum = F::sums(sums[n * Q::kPlanes] + r * kLanes);
@@ -386,13 +395,15 @@ struct Tiled {
   static PHASOR_APART void grouped_panels(const Outputs& out, Unit& unit, const TileInput& in,
                                           size_t rows, const unsigned char* w, size_t first,
                                           size_t stop) {
-    constexpr bool kMinima = minimum_type(Q::kType);
+    constexpr bool kMinima = minimum_type(Q::kType), kCoded = coded_type(Q::kType);
+    static_assert(!kCoded || Q::kAtOnce == kSuper, "one record at a time");
     const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
                  plane = kMinima
                              ? static_cast<size_t>(record_plane_bytes(Q::kType, kLanes, groups))
                              : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     alignas(64) unsigned char room[Q::kRoom];
+    alignas(64) float scales[kCoded ? kSuper : 1][kLanes];
     for (size_t p = first; p < stop; ++p) {
       const unsigned char* panel = w + p * bytes;
       Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
@@ -401,6 +412,14 @@ struct Tiled {
         count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
         const unsigned char* values =
             Q::values(room, panel, panel + plane + g * Q::kGroupBytes, count);
+        const unsigned char* w_scale = panel + (kMinima ? g * kLanes * 4
+                                                        : panel_scale(Q::kType, 0, g));
+        if constexpr (kCoded) {
+          Coded<F, Q::kType> of;
+          super_of(of, panel, g);
+          for (size_t i = 0; i < count; ++i) of.at(i, 0).store(scales[i]);
+          w_scale = reinterpret_cast<const unsigned char*>(scales);
+        }
         for (size_t i = 0; i < tiles; ++i) {
           const size_t r = i * kTileRows + kTileRows < rows ? i * kTileRows : rows - kTileRows;
           const Groups run = {in.q + r * in.stride + g * kGroup,
@@ -409,7 +428,7 @@ struct Tiled {
                               in.scale + r * groups + g,
                               in.sum + r * Q::kPlanes * groups + g,
                               groups,
-                              panel + (kMinima ? g * kLanes * 4 : panel_scale(Q::kType, 0, g)),
+                              w_scale,
                               static_cast<size_t>(sharing_of(Q::kType)),
                               count};
           grouped_tile<Q>(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);

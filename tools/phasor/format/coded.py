@@ -91,10 +91,10 @@ def coded(wanted: np.ndarray, cols: int, kind: int) -> np.ndarray:
 
 def store(of: np.ndarray, codes: np.ndarray, d: np.ndarray, cols: int, kind: int) -> None:
     """Numbers (N, R) and codes (N, R, S) into records; those of columns that there are not have no
-    bits."""
-    width = width_of(kind)
-    flat = codes.astype(np.int8).reshape(len(of), -1)
-    flat[:, -(-cols // width) :] = 0 if SCALE_BITS[kind] == 8 else -32
+    bits, nor has any where the number is 0."""
+    width, none = width_of(kind), 0 if SCALE_BITS[kind] == 8 else -32
+    flat = np.where(d[..., None] == 0, none, codes).astype(np.int8).reshape(len(of), -1)
+    flat[:, -(-cols // width) :] = none
     of["d"], of["codes"] = d, records.packed_codes(flat.reshape(codes.shape), kind)
 
 
