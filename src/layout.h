@@ -179,6 +179,18 @@ constexpr unsigned code_at(const unsigned char* group, unsigned bits, size_t lan
              : field_at(group, low, lanes, o, k) |
                    field_at(group + code_bytes(low) * lanes, bits - low, lanes, o, k) << low;
 }
+// Step S of a group of such codes, four values of k of a panel's 16 outputs: where the bytes of
+// both fields are, how far right these move to become a code, and their bits then.
+template <Type T, size_t S>
+struct CodeStep {
+  static constexpr unsigned kLow = low_bits(value_bits(T)), kHigh = value_bits(T) - kLow;
+  static constexpr size_t kLowAt = panel_index_code(kLow, 0, 4 * S),
+                          kHighAt = code_bytes(kLow) * kLanes + panel_index_code(kHigh, 0, 4 * S);
+  static constexpr int kLowMove = static_cast<int>(code_shift(kLow, 4 * S)),
+                       kHighMove = static_cast<int>(code_shift(kHigh, 4 * S)) -
+                                   static_cast<int>(kLow),
+                       kLowMask = (1 << kLow) - 1, kHighMask = ((1 << kHigh) - 1) << kLow;
+};
 // What a code of a type without minima stands for. table: that of a type whose panels have one.
 constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
   return kHasTables && lookup_type(type)

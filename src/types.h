@@ -23,16 +23,17 @@ enum class Type : uint8_t {
   q1 = 13,
   q2r = 14,
   q6 = 15,
-  q4x = 16
+  q4x = 16,
+  q3 = 17
 };
-constexpr unsigned kTypes = 16;
+constexpr unsigned kTypes = 17;
 constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
-    "q2", "q1", "q2r", "q6", "q4x"};
+    "q2", "q1", "q2r", "q6", "q4x", "q3"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
-    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x"};
-#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t, q6 or q4x"
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x", "q3"};
+#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t, q6, q4x or q3"
 
 constexpr bool kHasF16 = built("f16");
 constexpr bool kHasBf16 = built("bf16");
@@ -45,6 +46,7 @@ constexpr bool kHasQ2 = built("q2");
 constexpr bool kHasQ1 = built("q1");
 constexpr bool kHasQ2r = built("q2r");
 constexpr bool kHasQ6 = built("q6");
+constexpr bool kHasQ3 = built("q3");
 // How many words of PHASOR_ONLY are types.
 constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "f16") +
@@ -57,7 +59,8 @@ constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "q2") +
     has_word(PHASOR_ONLY, "q1") +
     has_word(PHASOR_ONLY, "q2r") +
-    has_word(PHASOR_ONLY, "q6");
+    has_word(PHASOR_ONLY, "q6") +
+    has_word(PHASOR_ONLY, "q3");
 
 // What this build reads a matrix of, a bit by code.
 constexpr uint32_t kMatrixTypes =
@@ -75,13 +78,15 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ1 ? 1u << 13 : 0u) |
     (kHasQ2r ? 1u << 14 : 0u) |
     (kHasQ6 ? 1u << 15 : 0u) |
-    (kHasQ4t ? 1u << 16 : 0u);
+    (kHasQ4t ? 1u << 16 : 0u) |
+    (kHasQ3 ? 1u << 17 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
-constexpr bool kHasGroups = kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6;
+constexpr bool kHasGroups =
+    kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6 || kHasQ3;
 constexpr bool kHasRows = kHasQ8r || kHasQ2r;
 constexpr bool kHasMinima = kHasQ4m;
-constexpr bool kHasCoded = kHasQ6 || kHasQ4t;
-constexpr bool kHasFine = kHasQ6;
+constexpr bool kHasCoded = kHasQ6 || kHasQ4t || kHasQ3;
+constexpr bool kHasFine = kHasQ6 || kHasQ3;
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
 
@@ -97,11 +102,16 @@ constexpr bool grouped_type(Type type) {
          type == Type::q2 ||
          type == Type::q1 ||
          type == Type::q6 ||
-         type == Type::q4x;
+         type == Type::q4x ||
+         type == Type::q3;
 }
 // A scale is a signed code times an f16 number, and a group has two of them.
-constexpr bool coded_type(Type type) { return type == Type::q6 || type == Type::q4x; }
-constexpr bool fine_type(Type type) { return type == Type::q6; }
+constexpr bool coded_type(Type type) {
+  return type == Type::q6 ||
+         type == Type::q4x ||
+         type == Type::q3;
+}
+constexpr bool fine_type(Type type) { return type == Type::q6 || type == Type::q3; }
 constexpr bool whole_type(Type type) {
   return type == Type::q8r ||
          type == Type::q8rh ||
@@ -119,7 +129,8 @@ constexpr bool quantized_type(Type type) {
          type == Type::q1 ||
          type == Type::q2r ||
          type == Type::q6 ||
-         type == Type::q4x;
+         type == Type::q4x ||
+         type == Type::q3;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
@@ -155,6 +166,8 @@ constexpr unsigned value_bits(Type type) {
       return 1;
     case Type::q6:
       return 6;
+    case Type::q3:
+      return 3;
     default:
       return 0;
   }
@@ -188,6 +201,7 @@ constexpr unsigned code_step(Type type) {
     case Type::q2:
     case Type::q2r:
     case Type::q6:
+    case Type::q3:
       return 1;
     case Type::q1:
       return 2;
@@ -205,6 +219,8 @@ constexpr unsigned code_less(Type type) {
       return 1;
     case Type::q6:
       return 32;
+    case Type::q3:
+      return 4;
     default:
       return 0;
   }
@@ -220,6 +236,8 @@ constexpr unsigned record_bytes(Type type) {
       return 18;
     case Type::q4x:
       return 8;
+    case Type::q3:
+      return 14;
     default:
       return 0;
   }
@@ -231,6 +249,7 @@ constexpr unsigned record_groups(Type type) {
     case Type::q4k:
     case Type::q6:
     case Type::q4x:
+    case Type::q3:
       return 8;
     default:
       return 0;
@@ -242,6 +261,7 @@ constexpr unsigned scale_bits(Type type) {
     case Type::q6:
       return 8;
     case Type::q4x:
+    case Type::q3:
       return 6;
     default:
       return 0;
@@ -268,6 +288,7 @@ constexpr Type product_type(Type type) {
   ROW(q1, Q1, kHasQ1, __VA_ARGS__)    \
   ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__) \
   ROW(q6, Q6, kHasQ6, __VA_ARGS__)    \
-  ROW(q4x, Q4x, kHasQ4t, __VA_ARGS__)
+  ROW(q4x, Q4x, kHasQ4t, __VA_ARGS__) \
+  ROW(q3, Q3, kHasQ3, __VA_ARGS__)
 
 }  // namespace phasor

@@ -7,7 +7,7 @@
 //   look_up(to, codes, table)     a panel's group of 4-bit codes as the int8 at their places
 //   struct Int4                   the same with two fields of bytes: 16 outputs by 4 and 4 inputs
 //   struct Int4m                  the same where the sums are of one group at most
-//   struct Int6                   codes of six bits: the sums are of half a group
+//   Fine<Type>                    codes in two fields (CodeStep): the sums are of half a group
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
 #include "attention.hpp"

@@ -110,6 +110,7 @@ struct Scalar {
   };
   struct Q2r : Codes<Type::q2r> {};
   struct Q6 : Codes<Type::q6> {};
+  struct Q3 : Codes<Type::q3> {};
   struct Q4x : Codes<Type::q4x> {};
 
   // Chains of one row and one panel: 16 outputs, k ascending.

@@ -496,9 +496,10 @@ struct Quantized : Rounding<L> {
     constexpr bool kLooked = std::is_base_of<Q1, Q>::value;
     if constexpr (T::kStream && (kLooked || Q::kFine))
       if (rows == 1) {
-        using One = std::conditional_t<kLooked, typename Of::LookedUp, typename Of::Begun>;
-        return prepared_stream<std::conditional_t<Q::kPlanes == 2, Wide<One>, One>>(out, in, bytes,
-                                                                                    panels);
+        using Tables = std::conditional_t<Q::kPlanes == 2, Wide<typename Of::LookedUp>,
+                                          typename Of::LookedUp>;
+        using One = std::conditional_t<kLooked, Tables, typename Of::template Begun<Q>>;
+        return prepared_stream<One>(out, in, bytes, panels);
       }
     if (T::kStream && rows == 1)
       quantized_stream<Q>(out, in, bytes, panels);

@@ -258,46 +258,48 @@ struct IntWeights {
     }
   };
 
-  // Codes of six bits, with a scale for each half of a group (1.27). Where a level's codes have no
-  // sign, the sums of a half begin at what its inputs make of that: a word.
-  struct Q6 : L::Int6 {
-    using Int6 = typename L::Int6;
-    using Record = Coded<L, Type::q6>;
+  // Codes in two fields, with a scale for each half of a group (1.27, 1.30). Where a level's codes
+  // have no sign, the sums of a half begin at what its inputs make of that: a word.
+  template <Type T>
+  struct Halves : L::template Fine<T> {
+    using Ints = typename L::template Fine<T>;
+    using Record = Coded<L, T>;
     static constexpr bool kOneScale = false, kMinima = false, kSupers = true, kTabled = false,
                           kFine = true;
     static constexpr size_t kPlanes = 1, kSharing = 1,
-                            kScaleBytes = kLanes * record_bytes(Type::q6),
-                            kGroupBytes = kLanes * code_bytes(6);
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return panel_plane_bytes(Type::q6, groups);
-    }
+                            kScaleBytes = kLanes * record_bytes(T),
+                            kGroupBytes = kLanes * code_bytes(value_bits(T));
+    static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
     template <class Rows>
     static PHASOR_INLINE void words(int32_t (&to)[2], const Rows&, size_t, size_t,
                                     const int8_t* x) {
-      Int6::words(to, x);
+      Ints::words(to, x);
     }
     template <size_t Half, size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int6::Sum (&sum)[R][P],
+    static PHASOR_INLINE void products(typename Ints::Sum (&sum)[R][P],
                                        const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
-      each<4 / Int6::kSteps>([&](auto i) PHASOR_LAMBDA {
-        constexpr size_t kStep = 4 * Half + Int6::kSteps * i;
-        typename Int6::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int6::template codes<kStep>(w[p]);
+      each<4 / Ints::kSteps>([&](auto i) PHASOR_LAMBDA {
+        constexpr size_t kStep = 4 * Half + Ints::kSteps * i;
+        typename Ints::Weights wk[P];
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Ints::template codes<kStep>(w[p]);
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const typename Int6::Values xk = Int6::values(x[r] + 4 * kStep);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int6::dot(sum[r][p], wk[p], xk);
+          const typename Ints::Values xk = Ints::values(x[r] + 4 * kStep);
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Ints::dot(sum[r][p], wk[p], xk);
         }
       });
     }
   };
+  struct Q6 : Halves<Type::q6> {};
+  struct Q3 : Halves<Type::q3> {};
   // One row, whose words are there.
-  struct Begun : Q6 {
+  template <class Q>
+  struct Begun : Q {
     static constexpr size_t kInputs = 0, kStarts = 2;
-    static PHASOR_INLINE size_t scales_at(size_t g) { return g / kSuper * Q6::kScaleBytes; }
+    static PHASOR_INLINE size_t scales_at(size_t g) { return g / kSuper * Q::kScaleBytes; }
     static PHASOR_INLINE void prepare(int8_t*, int32_t* starts, const int8_t* x) {
       int32_t of[2];
-      Q6::Int6::words(of, x);
+      Q::Ints::words(of, x);
       starts[0] = of[0];
       starts[1] = of[1];
     }

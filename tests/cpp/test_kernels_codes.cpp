@@ -1,6 +1,5 @@
 // q4t, q2 and q1, codes of four bits and fewer: the products at every level, and rows of tables.
-#include "kernel_data.h"
-#include "tile_level.h"
+#include "compare_products.h"
 
 using namespace kernel_test;
 
@@ -31,7 +30,8 @@ struct Panel {
     if (type == Type::q4t) return static_cast<signed char>(p[n]);
     return type == Type::q2 ? n - 1 : 2 * n - 1;
   }
-  float scale(size_t o, size_t g) const {
+  float scale(size_t o, size_t k) const {
+    const size_t g = k / 32;
     const unsigned char* at = type == Type::q4t ? p + 16 + g * 32 + o * 2 : p + g / 4 * 32 + o * 2;
     return widen_f16(static_cast<uint16_t>(at[0] | at[1] << 8));
   }
@@ -45,42 +45,7 @@ TEST_CASE("rule 1.23: linear q4t, q2 and q1, with activations of ±127") {
       for (const size_t panels : Sizes{1, 2, 3, 7})
         for (const size_t groups : Sizes{1, 2, 4, 7, 8, 9, 18, 67, 260}) {
           if (groups > 67 && rows > 1) continue;  // one row takes 256 at once
-          Random random(rows * 10007 + panels * 101 + groups);
-          const std::vector<unsigned char> w = code_panels(random, type, panels, groups);
-          Int8Activations x(&random, rows * groups, kGroup);
-          Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-          const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-          const size_t bytes = Panel{type, w.data(), groups}.bytes();
-          REQUIRE(w.size() == panels * bytes + 64);
-          std::vector<float> wanted(rows * ldy);
-          for (size_t r = 0; r < rows; ++r)
-            for (size_t i = 0; i < panels * kLanes; ++i) {
-              const Panel panel{type, w.data() + i / kLanes * bytes, groups};
-              const size_t o = i % kLanes;
-              float acc = 0.0f;
-              for (size_t g = 0; g < groups; ++g) {
-                int32_t isum = 0;
-                for (size_t k = g * kGroup; k < (g + 1) * kGroup; ++k)
-                  isum += x.q[r * groups * kGroup + k] * panel.value(o, k);
-                volatile float scale = x.scale[r * groups + g] * panel.scale(o, g);
-                acc = std::fma(static_cast<float>(isum), scale, acc);
-              }
-              volatile float value = acc;
-              if (i < bias_n) value = value + bias[i];
-              wanted[r * ldy + i] = value;
-            }
-          for (const Kernels* k : product_levels()) {
-            Array<float> y(rows * ldy, 3);
-            k->linear_int8(type)(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels,
-                                 groups);
-            INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
-            REQUIRE(y.intact());
-            for (size_t r = 0; r < rows; ++r)
-              for (size_t i = 0; i < panels * kLanes; ++i) {
-                const float value = wanted[r * ldy + i];
-                if (!flushes(*k) || std::isnormal(value)) REQUIRE(same(y[r * ldy + i], value));
-              }
-          }
+          compare_products<Panel, 32>(type, rows, panels, groups);
         }
 }
 
@@ -112,7 +77,7 @@ TEST_CASE("rows of tables: q4t, q2 and q1 in panels and in rows") {
           flat[plane + (row * groups + k / 32) * apart + in % apart] |=
               static_cast<unsigned char>(panel.code(o, k) << in / apart * bits);
           if (k < cols)
-            wanted[k] = panel.scale(o, k / kGroup) * static_cast<float>(panel.value(o, k));
+            wanted[k] = panel.scale(o, k) * static_cast<float>(panel.value(o, k));
         }
         Array<float> y(cols, 1);
         gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);

@@ -1,164 +1,160 @@
-// q6, codes of six bits with a scale of 16 columns: products at every level, and rows of tables.
-#include "kernel_data.h"
-#include "tile_level.h"
+// q6 and q3, codes in two fields with a scale of 16 columns: products at every level, and rows of
+// tables.
+#include "compare_products.h"
 
 using namespace kernel_test;
 
 namespace {
 
-// As docs/reference/file-format.md has it, of row o of a panel: a record of 256 columns has 16
-// numbers in f16, then 16 · 16 codes; a group 256 bytes of low bits, then 128 of upper ones.
+constexpr Type kFine[] = {Type::q6, Type::q3};
+
+// As docs/reference/file-format.md has them, of row o of a panel: a record of 256 columns has 16
+// numbers in f16, then their codes, of 16 bytes or of 12; a group its codes' low bits, then the
+// upper ones.
 struct Panel {
+  Type type;
   const unsigned char* p;
   size_t groups;
-  size_t plane() const { return ((groups + 7) / 8 * 288 + 63) / 64 * 64; }
-  size_t bytes() const { return plane() + groups * 384; }
+  bool six() const { return type == Type::q6; }
+  int least() const { return six() ? -32 : -4; }
+  int least_scale() const { return six() ? -128 : -32; }
+  size_t low() const { return six() ? 4 : 2; }  // bits
+  size_t high() const { return six() ? 2 : 1; }
+  size_t record() const { return six() ? 18 : 14; }
+  size_t row_group() const { return six() ? 24 : 12; }
+  size_t plane() const { return ((groups + 7) / 8 * record() * 16 + 63) / 64 * 64; }
+  size_t bytes() const { return plane() + groups * row_group() * 16; }
+  static int field(const unsigned char* group, size_t bits, size_t o, size_t k) {
+    const size_t apart = 4 * bits;
+    return group[k % apart / 4 * 64 + o * 4 + k % 4] >> k / apart * bits & ((1 << bits) - 1);
+  }
   int code(size_t o, size_t k) const {
-    const unsigned char* const group = p + plane() + k / 32 * 384;
-    const size_t in = k % 32;
-    const int low = group[in % 16 / 4 * 64 + o * 4 + in % 4] >> in / 16 * 4 & 15,
-              high = group[256 + in % 8 / 4 * 64 + o * 4 + in % 4] >> in / 8 * 2 & 3;
-    return low + 16 * high;
+    const unsigned char* const group = p + plane() + k / 32 * row_group() * 16;
+    return field(group, low(), o, k % 32) +
+           (field(group + 64 * low(), high(), o, k % 32) << low());
   }
-  int value(size_t o, size_t k) const { return code(o, k) - 32; }
+  int value(size_t o, size_t k) const { return code(o, k) + least(); }
+  // Byte i of the row's record.
+  unsigned char record_byte(size_t o, size_t k, size_t i) const {
+    return p[k / 256 * record() * 16 + (i < 2 ? 2 * o + i : 16 * i + o)];
+  }
   uint16_t number(size_t o, size_t k) const {
-    const unsigned char* const at = p + k / 256 * 288 + 2 * o;
-    return static_cast<uint16_t>(at[0] | at[1] << 8);
+    return static_cast<uint16_t>(record_byte(o, k, 0) | record_byte(o, k, 1) << 8);
   }
-  signed char scale_code(size_t o, size_t k) const {
-    return static_cast<signed char>(p[k / 256 * 288 + 32 + k % 256 / 16 * 16 + o]);
+  int scale_code(size_t o, size_t k) const {
+    const size_t i = k % 256 / 16;
+    if (six()) return static_cast<signed char>(record_byte(o, k, 2 + i));
+    const int nibble = record_byte(o, k, 2 + i % 8) >> i / 8 * 4 & 15,
+              upper = record_byte(o, k, 10 + i % 4) >> i / 4 * 2 & 3;
+    return nibble + 16 * upper - 32;
   }
   float scale(size_t o, size_t k) const {
     return widen_f16(number(o, k)) * static_cast<float>(scale_code(o, k));
   }
 };
 
-// Output o of a row of whole numbers at(k), 32 of which have a scale.
-template <class At>
-float output(const Panel& panel, size_t o, const float* scale, At at) {
-  float acc = 0.0f;
-  for (size_t k = 0; k < panel.groups * 32; k += 16) {
-    int64_t sum = 0;
-    for (size_t j = k; j < k + 16; ++j) sum += at(j) * panel.value(o, j);
-    volatile float by = scale[k / 32] * panel.scale(o, k);
-    acc = std::fma(static_cast<float>(sum), by, acc);
-  }
-  return acc;
-}
-
 }  // namespace
 
-TEST_CASE("rule 1.27: linear q6, with weights of −32 and 31 and activations of ±127") {
-  for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30})
-    for (const size_t panels : Sizes{1, 2, 3, 4, 7})
-      for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18, 67, 260, 515}) {
-        if (groups > 18 && (rows > 1 || panels > 2)) continue;  // one row takes 256 at once
-        Random random(rows * 10007 + panels * 101 + groups);
-        const std::vector<unsigned char> w = coded_panels(random, Type::q6, panels, groups);
-        Int8Activations x(&random, rows * groups, kGroup);
-        Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-        const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-        const size_t bytes = Panel{w.data(), groups}.bytes();
-        REQUIRE(w.size() == panels * bytes + 64);
-        std::vector<float> wanted(rows * ldy);
-        for (size_t r = 0; r < rows; ++r)
-          for (size_t i = 0; i < panels * kLanes; ++i) {
-            const Panel panel{w.data() + i / kLanes * bytes, groups};
-            volatile float value = output(
-                panel, i % kLanes, x.scale + r * groups,
-                [&](size_t k) { return int64_t{x.q[r * groups * kGroup + k]}; });
-            if (i < bias_n) value = value + bias[i];
-            wanted[r * ldy + i] = value;
-          }
-        for (const Kernels* k : product_levels()) {
-          Array<float> y(rows * ldy, 3);
-          k->linear_q6(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
-          INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
-          REQUIRE(y.intact());
-          for (size_t r = 0; r < rows; ++r)
-            for (size_t i = 0; i < panels * kLanes; ++i) {
-              const float value = wanted[r * ldy + i];
-              if (!flushes(*k) || std::isnormal(value)) REQUIRE(same(y[r * ldy + i], value));
+TEST_CASE("rules 1.27, 1.30: linear q6 and q3, with codes at their ends and activations of ±127") {
+  for (const Type type : kFine)
+    for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30, 35})
+      for (const size_t panels : Sizes{1, 2, 3, 4, 7})
+        for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18, 67, 260, 515}) {
+          if (groups > 18 && (rows > 1 || panels > 2)) continue;  // one row takes 256 at once
+          compare_products<Panel, 16>(type, rows, panels, groups);
+        }
+}
+
+TEST_CASE("rules 1.27, 1.30: the largest sums of q6 and q3, with inputs of 8 and of 16 bits") {
+  const size_t groups = 9, n = groups * kGroup, rows = 3;
+  for (const Type type : kFine)
+    for (const int code : {0x00, 0xff})
+      for (const int sign : {1, -1})
+        for (const int by : {0x00, 0xff}) {
+          const Panel shape{type, nullptr, groups};
+          std::vector<unsigned char> w(shape.bytes(), static_cast<unsigned char>(code));
+          // Codes of scales at their ends: of eight bits the sign is the upper one.
+          const int of = shape.six() ? by ^ 0x80 : by, least = shape.least_scale(),
+                    scale_code = by == 0 ? least : -least - 1;
+          for (size_t i = 0; i < shape.plane(); ++i)
+            w[i] = i % (shape.record() * 16) >= 32 ? static_cast<unsigned char>(of)
+                   : i % 2 == 0                    ? 0
+                                                   : 0x3c;  // 1
+          const Panel panel{type, w.data(), groups};
+          const int value = code == 0 ? panel.least() : -panel.least() - 1;
+          REQUIRE(panel.value(5, 77) == value);
+          REQUIRE(panel.scale(5, 77) == static_cast<float>(scale_code));
+          Array<int8_t> q(2 * rows * n);
+          Array<float> scale(rows * groups), y(rows * kLanes);
+          Array<int32_t> sum(2 * rows * groups);
+          for (size_t i = 0; i < 2 * rows * n; ++i) q[i] = static_cast<int8_t>(127 * sign);
+          for (size_t i = 0; i < rows * groups; ++i) scale[i] = 1.0f;
+          for (size_t i = 0; i < 2 * rows * groups; ++i) sum[i] = 127 * sign * 32;
+          const auto wanted = [&](int64_t input) {
+            return plain_output<16>(panel, 0, scale, [=](size_t) { return input * sign; });
+          };
+          const float narrow = wanted(127), wide = wanted(32512);
+          REQUIRE(narrow == static_cast<float>(value * scale_code * 127 * sign) *
+                                static_cast<float>(n));
+          for (const Kernels* k : product_levels())
+            for (const size_t at_once : Sizes{1, 2, 3}) {
+              INFO(std::string(k->name));
+              k->linear_int8(type)(y, kLanes, q, scale, sum, at_once, w.data(), nullptr, 0, 1,
+                                   groups);
+              for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], narrow));
+              k->linear_int16(type)(y, kLanes, q, scale, sum, at_once, w.data(), nullptr, 0, 1,
+                                    groups);
+              for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], wide));
             }
         }
-      }
 }
 
-TEST_CASE("rule 1.27: the largest sums of q6, with inputs of 8 and of 16 bits") {
-  const size_t groups = 9, n = groups * kGroup, rows = 3;
-  for (const int code : {0x00, 0xff})
-    for (const int sign : {1, -1})
-      for (const int by : {-128, 127}) {
-        const size_t plane = Panel{nullptr, groups}.plane();
-        std::vector<unsigned char> w(Panel{nullptr, groups}.bytes(),
-                                     static_cast<unsigned char>(code));
-        for (size_t i = 0; i < plane; ++i)
-          w[i] = i % 288 >= 32 ? static_cast<unsigned char>(by) : i % 2 == 0 ? 0 : 0x3c;  // 1
-        const Panel panel{w.data(), groups};
-        REQUIRE(panel.value(5, 77) == (code == 0 ? -32 : 31));
-        REQUIRE(panel.scale(5, 77) == static_cast<float>(by));
-        Array<int8_t> q(2 * rows * n);
-        Array<float> scale(rows * groups), y(rows * kLanes);
-        Array<int32_t> sum(2 * rows * groups);
-        for (size_t i = 0; i < 2 * rows * n; ++i) q[i] = static_cast<int8_t>(127 * sign);
-        for (size_t i = 0; i < rows * groups; ++i) scale[i] = 1.0f;
-        for (size_t i = 0; i < 2 * rows * groups; ++i) sum[i] = 127 * sign * 32;
-        const float narrow = output(panel, 0, scale, [=](size_t) { return int64_t{127} * sign; }),
-                    wide = output(panel, 0, scale, [=](size_t) { return int64_t{32512} * sign; });
-        REQUIRE(std::fabs(narrow) == static_cast<float>(std::abs(by * (code == 0 ? 32 : 31))) *
-                                         127.0f * static_cast<float>(n));
-        for (const Kernels* k : product_levels())
-          for (const size_t at_once : Sizes{1, 2, 3}) {
-            INFO(std::string(k->name));
-            k->linear_q6(y, kLanes, q, scale, sum, at_once, w.data(), nullptr, 0, 1, groups);
-            for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], narrow));
-            k->linear16_q6(y, kLanes, q, scale, sum, at_once, w.data(), nullptr, 0, 1, groups);
-            for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], wide));
-          }
+TEST_CASE("rows of tables: q6 and q3 in panels and in rows") {
+  for (const Type type : kFine)
+    for (const size_t cols : Sizes{1, 15, 16, 17, 31, 32, 70, 255, 256, 288, 520}) {
+      const size_t rows = 37, panels = 3, groups = static_cast<size_t>(groups_of(cols));
+      Random random(cols);
+      const std::vector<unsigned char> w = coded_panels(random, type, panels, groups);
+      const Panel shape{type, w.data(), groups};
+      const size_t bytes = static_cast<size_t>(panel_bytes(type, cols)), group = shape.row_group();
+      REQUIRE(bytes == shape.bytes());
+      const size_t record = shape.record(), row_bytes = (cols + 255) / 256 * record,
+                   plane = (rows * row_bytes + 63) / 64 * 64, low = shape.low(),
+                   high = shape.high();
+      std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(type, rows, cols)));
+      REQUIRE(flat.size() == plane + rows * groups * group);
+      for (size_t row = 0; row < rows; ++row) {
+        const Panel panel{type, w.data() + row / kLanes * bytes, groups};
+        const size_t o = row % kLanes;
+        std::vector<float> wanted(cols);
+        for (size_t k = 0; k < groups * kGroup; ++k) {
+          unsigned char *const of = &flat[row * row_bytes + k / 256 * record],
+                               *const values = &flat[plane + (row * groups + k / 32) * group];
+          for (size_t i = 0; i < record; ++i) of[i] = panel.record_byte(o, k, i);
+          const size_t in = k % 32;
+          const int code = panel.code(o, k), lower = code & ((1 << low) - 1);
+          values[in % (4 * low)] |= static_cast<unsigned char>(lower << in / (4 * low) * low);
+          values[4 * low + in % (4 * high)] |=
+              static_cast<unsigned char>(code >> low << in / (4 * high) * high);
+          if (k < cols) wanted[k] = panel.scale(o, k) * static_cast<float>(panel.value(o, k));
+        }
+        Array<float> y(cols, 1);
+        gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        REQUIRE(y.intact());
       }
-}
-
-TEST_CASE("rows of tables: q6 in panels and in rows") {
-  for (const size_t cols : Sizes{1, 15, 16, 17, 31, 32, 70, 255, 256, 288, 520}) {
-    const size_t rows = 37, panels = 3, groups = static_cast<size_t>(groups_of(cols));
-    Random random(cols);
-    const std::vector<unsigned char> w = coded_panels(random, Type::q6, panels, groups);
-    const size_t bytes = static_cast<size_t>(panel_bytes(Type::q6, cols));
-    REQUIRE(bytes == Panel{w.data(), groups}.bytes());
-    const size_t record = (cols + 255) / 256 * 18, plane = (rows * record + 63) / 64 * 64;
-    std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(Type::q6, rows, cols)));
-    REQUIRE(flat.size() == plane + rows * groups * 24);
-    for (size_t row = 0; row < rows; ++row) {
-      const Panel panel{w.data() + row / kLanes * bytes, groups};
-      const size_t o = row % kLanes;
-      std::vector<float> wanted(cols);
-      for (size_t k = 0; k < groups * kGroup; ++k) {
-        unsigned char *const of = &flat[row * record + k / 256 * 18],
-                             *const values = &flat[plane + (row * groups + k / 32) * 24];
-        const uint16_t number = panel.number(o, k);
-        of[0] = static_cast<unsigned char>(number);
-        of[1] = static_cast<unsigned char>(number >> 8);
-        of[2 + k % 256 / 16] = static_cast<unsigned char>(panel.scale_code(o, k));
-        values[k % 16] |= static_cast<unsigned char>((panel.code(o, k) & 15) << k % 32 / 16 * 4);
-        values[16 + k % 8] |= static_cast<unsigned char>(panel.code(o, k) >> 4 << k % 32 / 8 * 2);
-        if (k < cols) wanted[k] = panel.scale(o, k) * static_cast<float>(panel.value(o, k));
-      }
-      Array<float> y(cols, 1);
-      gather_row(y, w.data(), Type::q6, Layout::panel16, rows, cols, row);
-      REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-      gather_row(y, flat.data(), Type::q6, Layout::rows, rows, cols, row);
-      REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-      REQUIRE(y.intact());
     }
-  }
 }
 
-TEST_CASE("layout: a panel of q6 has each byte of its rows' records once") {
-  for (const size_t groups : Sizes{1, 2, 8, 9, 17}) {
-    std::vector<int> seen((groups + 7) / 8 * 288);
-    for (size_t o = 0; o < kLanes; ++o)
-      for (size_t i = 0; i < (groups + 7) / 8 * 18; ++i)
-        ++seen.at(panel_index_record(Type::q6, o, i));
-    for (const int times : seen) REQUIRE(times == 1);
-  }
+TEST_CASE("layout: a panel of q6 or q3 has each byte of its rows' records once") {
+  for (const Type type : kFine)
+    for (const size_t groups : Sizes{1, 2, 8, 9, 17}) {
+      const size_t row = (groups + 7) / 8 * Panel{type, nullptr, groups}.record();
+      std::vector<int> seen(row * kLanes);
+      for (size_t o = 0; o < kLanes; ++o)
+        for (size_t i = 0; i < row; ++i) ++seen.at(panel_index_record(type, o, i));
+      for (const int times : seen) REQUIRE(times == 1);
+    }
 }

@@ -118,6 +118,12 @@ PHASOR_INLINE int8x16_t field(uint8x16_t n) {
   return vreinterpretq_s8_u8(n);
 }
 
+template <int At>
+PHASOR_INLINE uint8x16_t moved(uint8x16_t n) {
+  if constexpr (At > 0) n = vshrq_n_u8(n, At);
+  return n;
+}
+
 // Codes as they are. Two fields of a byte are what two steps of k are above.
 struct Int4Neon : Int8Neon {
   using Nibbles = Weights;
@@ -172,29 +178,36 @@ struct Int4Dotprod : Int8Dotprod {
 };
 #endif
 
-// Codes of six bits less 32: step S of a group's eight and the next have their low bits in one half
-// of 64 bytes each, and the others in a field of 64 (layout.h).
-template <class Int8>
-struct CodesOfSix : Int8 {
+// Codes in two fields (CodeStep), as what they stand for: of step S and the next.
+template <Type T, class Int8>
+struct FineCodes : Int8 {
   using Weights = typename Int8::Weights;
   static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
     Weights w;
-    constexpr int kField = static_cast<int>(S / 2 * 2);
-    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) {
-      const uint8x16_t both = vld1q_u8(group + S % 4 * 64 + 16 * i),
-                       fields = vld1q_u8(group + 256 + 16 * i);
-      const uint8x16_t low = S < 4 ? both : vshrq_n_u8(both, 4),
-                       high = vreinterpretq_u8_s8(field<kField, (255 >> kField)>(fields)),
-                       n = vandq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(63));
-      w.v[i] = vreinterpretq_s8_u8(vsubq_u8(n, vdupq_n_u8(32)));
-    }
+    step<S>(w.v, group);
+    step<S + 1>(w.v + 4, group);
     return w;
+  }
+  template <size_t S>
+  static PHASOR_INLINE void step(int8x16_t* to, const unsigned char* group) {
+    using Step = CodeStep<T, S>;
+    constexpr int kBits = value_bits(T), kHigh = Step::kHighMove + int{Step::kLow};
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x16_t low = moved<Step::kLowMove>(vld1q_u8(group + Step::kLowAt + 16 * i)),
+                       high = moved<kHigh>(vld1q_u8(group + Step::kHighAt + 16 * i)),
+                       n = vandq_u8(vsliq_n_u8(low, high, Step::kLow),
+                                    vdupq_n_u8((1 << kBits) - 1));
+      to[i] = vreinterpretq_s8_u8(vsubq_u8(n, vdupq_n_u8(code_less(T))));
+    }
   }
 };
 // Half a group's sums in 16 bits: 4·32·127 fits.
-struct Int6Neon : CodesOfSix<Int8Neon> {
+template <Type T>
+struct FineNeon : FineCodes<T, Int8Neon> {
+  using Weights = Int8Neon::Weights;
+  using Values = Int8Neon::Values;
   struct Sum {
     int16x8_t v[8];
   };
@@ -218,7 +231,8 @@ struct Int6Neon : CodesOfSix<Int8Neon> {
   }
 };
 #if defined(__ARM_FEATURE_DOTPROD)
-using Int6Dotprod = CodesOfSix<Int8Dotprod>;
+template <Type T>
+using FineDotprod = FineCodes<T, Int8Dotprod>;
 #endif
 
 PHASOR_INLINE uint8x16_t looked_up(uint8x16_t table, uint8x16_t at) {

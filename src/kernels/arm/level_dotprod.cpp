@@ -12,7 +12,8 @@ struct Level : LevelNeon {
   using Int8 = Int8Dotprod;
   using Int4 = Int4Dotprod;
   using Int4m = Int4Dotprod;
-  using Int6 = Int6Dotprod;
+  template <Type T>
+  using Fine = FineDotprod<T>;
   // 32 registers, 4 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;

@@ -176,49 +176,52 @@ struct Q4k : Q4m {
   }
 };
 
-// Codes of six bits: of a half of a group, with the sums of −32·x that make them n − 32.
-struct Q6 {
-  static constexpr Type kType = Type::q6;
+// Codes in two fields (CodeStep): of a half of a group, with the sums of −32·x or −4·x that make
+// them what they stand for.
+template <Type T>
+struct Fine {
+  static constexpr Type kType = T;
   static constexpr bool kMinima = false;
-  static constexpr size_t kGroupBytes = kLanes * code_bytes(6);
-  // The codes of bytes 0 and 2 of the four of a step, or with `Odd` of 1 and 3: `At` is where their
-  // low bits begin, `Field` the others.
-  template <int At, int Field, int Odd>
+  static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
+  // The codes of bytes 0 and 2 of the four of a step, or with `Odd` of 1 and 3.
+  template <class Step, int Odd>
   static PHASOR_INLINE uint32_t codes(uint32_t low, uint32_t high) {
-    constexpr int kMove = Field + 8 * Odd - 4;
+    constexpr int kMove = Step::kHighMove + 8 * Odd;
+    constexpr uint32_t kLowMask = Step::kLowMask * 0x00010001u,
+                       kHighMask = Step::kHighMask * 0x00010001u;
     const uint32_t moved =
         kMove < 0 ? high << (kMove < 0 ? -kMove : 0) : high >> (kMove < 0 ? 0 : kMove);
-    return (low >> (At + 8 * Odd) & 0x000f000fu) | (moved & 0x00300030u);
+    return (low >> (Step::kLowMove + 8 * Odd) & kLowMask) | (moved & kHighMask);
   }
-  template <int At, int Field>
-  static PHASOR_INLINE void add_step(int32_t& sum, const unsigned char* low,
-                                     const unsigned char* high, uint32_t x_even, uint32_t x_odd) {
-    const uint32_t a = word(low), b = word(high);
-    add_products(sum, codes<At, Field, 0>(a, b), x_even);
-    add_products(sum, codes<At, Field, 1>(a, b), x_odd);
+  template <class Step>
+  static PHASOR_INLINE void add_step(int32_t& sum, const unsigned char* w, uint32_t x_even,
+                                     uint32_t x_odd) {
+    const uint32_t low = word(w + Step::kLowAt), high = word(w + Step::kHighAt);
+    add_products(sum, codes<Step, 0>(low, high), x_even);
+    add_products(sum, codes<Step, 1>(low, high), x_odd);
   }
   // Half H of a group; w is at the first output's first value of the group.
-  template <int H, size_t Planes>
+  template <size_t H, size_t Planes>
   static PHASOR_INLINE Four sums(const int8_t* x, size_t apart, const unsigned char* w) {
     Four s = {};
     int32_t less = 0;
     const auto step = [&](auto at) PHASOR_LAMBDA {
-      constexpr int kStep = decltype(at)::value;
-      const unsigned char *const low = w + kStep * 64, *const high = w + 256 + kStep % 2 * 64;
-      constexpr int kAt = 4 * H, kField = 4 * H + kStep / 2 * 2;
+      constexpr size_t kStep = 4 * H + decltype(at)::value;
+      constexpr uint32_t kLess = (0x10000u - code_less(T)) * 0x00010001u;
+      using Step = CodeStep<T, kStep>;
       uint32_t x_even, x_odd;
-      inputs<Planes>(x_even, x_odd, x + 16 * H + 4 * kStep, apart);
-      add_products(less, 0xffe0ffe0u, x_even);
-      add_products(less, 0xffe0ffe0u, x_odd);
-      add_step<kAt, kField>(s.a, low, high, x_even, x_odd);
-      add_step<kAt, kField>(s.b, low + 4, high + 4, x_even, x_odd);
-      add_step<kAt, kField>(s.c, low + 8, high + 8, x_even, x_odd);
-      add_step<kAt, kField>(s.d, low + 12, high + 12, x_even, x_odd);
+      inputs<Planes>(x_even, x_odd, x + 4 * kStep, apart);
+      add_products(less, kLess, x_even);
+      add_products(less, kLess, x_odd);
+      add_step<Step>(s.a, w, x_even, x_odd);
+      add_step<Step>(s.b, w + 4, x_even, x_odd);
+      add_step<Step>(s.c, w + 8, x_even, x_odd);
+      add_step<Step>(s.d, w + 12, x_even, x_odd);
     };
-    step(std::integral_constant<int, 0>());
-    step(std::integral_constant<int, 1>());
-    step(std::integral_constant<int, 2>());
-    step(std::integral_constant<int, 3>());
+    step(std::integral_constant<size_t, 0>());
+    step(std::integral_constant<size_t, 1>());
+    step(std::integral_constant<size_t, 2>());
+    step(std::integral_constant<size_t, 3>());
     return {s.a + less, s.b + less, s.c + less, s.d + less};
   }
 };
@@ -300,22 +303,22 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
-// The same with a scale for each half of a group (1.27).
-template <size_t Planes>
+// The same with a scale for each half of a group (1.27, 1.30).
+template <Type T, size_t Planes>
 PHASOR_APART void with_halves(float* y, const int8_t* x, const float* xs,
                               const unsigned char* plane, size_t o, const unsigned char* w,
                               size_t groups) {
   float acc[4] = {};
-  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
+  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Fine<T>::kGroupBytes) {
     const auto add = [&](const Four& s, size_t h) PHASOR_LAMBDA {
       const int32_t isum[4] = {s.a, s.b, s.c, s.d};
       float scale[4];
-      coded_scales<Type::q6>(scale, plane, o, 2 * g + h);
+      coded_scales<T>(scale, plane, o, 2 * g + h);
       PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
         acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale[i], acc[i]);
     };
-    add(Q6::sums<0, Planes>(x, groups * kGroup, w), 0);
-    add(Q6::sums<1, Planes>(x, groups * kGroup, w), 1);
+    add(Fine<T>::template sums<0, Planes>(x, groups * kGroup, w), 0);
+    add(Fine<T>::template sums<1, Planes>(x, groups * kGroup, w), 1);
   }
   PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
 }
@@ -361,7 +364,7 @@ PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const 
       const float* const scales = xs + r * groups;
       const int32_t* const sums = xsum + r * Planes * groups;
       if constexpr (fine_type(Q::kType))
-        with_halves<Planes>(to, x, scales, panel, i, values, groups);
+        with_halves<Q::kType, Planes>(to, x, scales, panel, i, values, groups);
       else if constexpr (Q::kMinima)
         with_minima<Q, Planes>(to, x, scales, sums, panel, i, values, groups);
       else
@@ -402,7 +405,8 @@ struct Body {
   using Q2r = Codes<Type::q2r>;
   using Q4m = phasor::Q4m;
   using Q4k = phasor::Q4k;
-  using Q6 = phasor::Q6;
+  using Q6 = Fine<Type::q6>;
+  using Q3 = Fine<Type::q3>;
   template <class Q, size_t Planes>
   static PHASOR_INLINE void linear(float* y, size_t ldy, const int8_t* xq, const float* xs,
                                    const int32_t* xsum, size_t rows, const void* w,

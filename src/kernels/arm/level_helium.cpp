@@ -339,29 +339,38 @@ struct Helium {
       vstrbq_u8(to->codes[1][4 + g], vsliq_n_u8(vshrq_n_u8(c, 4), vshrq_n_u8(b, 6), 4));
     }
   }
-  // The same of a coded type with codes of six bits (signed_code): their number, and these codes.
+  // The same of a coded type: their number, and its codes (signed_code).
   template <Type T>
   struct Coded {
     float number[kLanes];
-    int8_t codes[record_codes(T)][kLanes];
+    unsigned char codes[record_codes(T)][kLanes];
   };
   template <Type T>
   static PHASOR_INLINE void unpack(Coded<T>* to, const unsigned char* p) {
-    static_assert(scale_bits(T) == 6, "nibbles, then fields of two bits");
-    constexpr size_t kPart = record_codes(T) / 4;
     PHASOR_UNROLL for (size_t at = 0; at < kLanes; at += 4)
       store(to->number + at, halves(p + 2 * at));
     p += kLanes * 2;
-    PHASOR_UNROLL for (size_t g = 0; g < kPart; ++g, p += kLanes) {
-      const uint8x16_t a = vldrbq_u8(p), b = vldrbq_u8(p + kPart * kLanes),
-                       c = vldrbq_u8(p + 2 * kPart * kLanes), upper = vdupq_n_u8(0x30),
-                       n[4] = {vsliq_n_u8(a, c, 4), vsliq_n_u8(b, vshrq_n_u8(c, 2), 4),
-                               vorrq_u8(vshrq_n_u8(a, 4), vandq_u8(c, upper)),
-                               vorrq_u8(vshrq_n_u8(b, 4), vandq_u8(vshrq_n_u8(c, 2), upper))};
-      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
-        vstrbq_s8(to->codes[kPart * i + g],
-                  vsubq_n_s8(vreinterpretq_s8_u8(vandq_u8(n[i], vdupq_n_u8(63))), 32));
+    if constexpr (scale_bits(T) == 8) {
+      for (size_t i = 0; i < record_codes(T); ++i)
+        vstrbq_u8(to->codes[i], vldrbq_u8(p + i * kLanes));
+    } else {
+      constexpr size_t kPart = record_codes(T) / 4;
+      PHASOR_UNROLL for (size_t g = 0; g < kPart; ++g, p += kLanes) {
+        const uint8x16_t a = vldrbq_u8(p), b = vldrbq_u8(p + kPart * kLanes),
+                         c = vldrbq_u8(p + 2 * kPart * kLanes), upper = vdupq_n_u8(0x30),
+                         n[4] = {vsliq_n_u8(a, c, 4), vsliq_n_u8(b, vshrq_n_u8(c, 2), 4),
+                                 vorrq_u8(vshrq_n_u8(a, 4), vandq_u8(c, upper)),
+                                 vorrq_u8(vshrq_n_u8(b, 4), vandq_u8(vshrq_n_u8(c, 2), upper))};
+        PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+          vstrbq_u8(to->codes[kPart * i + g], vsubq_n_u8(vandq_u8(n[i], vdupq_n_u8(63)), 32));
+      }
     }
+  }
+  // Scale i of the record, of outputs first … first + 3.
+  template <Type T>
+  static PHASOR_INLINE v4 coded_scale(const Coded<T>& of, size_t i, size_t first) {
+    const int8_t* const code = reinterpret_cast<const int8_t*>(of.codes[i] + first);
+    return load(of.number + first) * v4{vcvtq_f32_s32(vldrbq_s32(code))};
   }
   template <class Q>
   static constexpr bool kSupers = Q::kMinima == Type::q4k || coded_type(Q::kType);
@@ -374,8 +383,7 @@ struct Helium {
   static PHASOR_INLINE v4 scale_of(const Plane<Q>& plane, size_t g, size_t first,
                                    bool minimum) {
     if constexpr (coded_type(Q::kType))
-      return load(plane.number + first) *
-             v4{vcvtq_f32_s32(vldrbq_s32(plane.codes[g % kSuper] + first))};
+      return coded_scale(plane, g % kSuper, first);
     else if constexpr (kSupers<Q>)
       return load(plane.number[minimum] + first) *
              v4{vcvtq_f32_u32(vldrbq_u32(plane.codes[minimum][g % kSuper] + first))};
@@ -443,83 +451,107 @@ struct Helium {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
-  // Codes of six bits, with a scale for each half of a group (1.27).
-  struct Q6 {
-    static constexpr Type kType = Type::q6;
-    static constexpr size_t kGroupBytes = kLanes * code_bytes(6);
-    static constexpr Type kMinima = Type::f32;
-    // Those of an output in either half: lanes of four values of k. The low bits lie as q4's, the
-    // others as q2's: two steps of a field, then of the next.
+  // Where the words of an output in the fields of codes of so many bits are, as lanes of four
+  // values of k of half a group; how far right these lanes are; and of either half the fields.
+  template <unsigned Bits>
+  struct FieldLanes {
+    static_assert(code_shift(Bits, kHalf) == 4, "where the second half begins");
+    static PHASOR_INLINE uint32x4_t steps() {
+      return Bits == 4   ? Q8::steps()
+             : Bits == 2 ? Fields<Type::q2>::steps()
+                         : Fields<Type::q1>::steps();
+    }
+    // Put: where the code has them.
+    template <int Put>
+    static PHASOR_INLINE uint8x16_t of(int8x16_t words, int half) {
+      const int move = Put - 4 * half;
+      uint32x4_t w = vreinterpretq_u32_s8(words);
+      if constexpr (Bits == 4) {
+        static_assert(Put == 0, "the low bits of a code");
+        if (half == 1) return vshrq_n_u8(vreinterpretq_u8_s8(words), 4);
+      } else {
+        const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1)),
+                        by = Bits == 2 ? vmulq_n_s32(vshrq_n_s32(lane, 1), -2) : vnegq_s32(lane);
+        w = vshlq_u32(w, vaddq_n_s32(by, move));
+      }
+      return vandq_u8(vreinterpretq_u8_u32(w), vdupq_n_u8(((1 << Bits) - 1) << Put));
+    }
+  };
+  // Codes in two fields (CodeStep), with a scale for each half of a group (1.27, 1.30).
+  template <Type T>
+  struct Fine {
+    static constexpr Type kType = T, kMinima = Type::f32;
+    static constexpr unsigned kLow = low_bits(value_bits(T)), kHigh = value_bits(T) - kLow;
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
+    using Low = FieldLanes<kLow>;
+    using High = FieldLanes<kHigh>;
+    // Those of an output in either half.
     template <int Output>
     static PHASOR_INLINE void codes(int8x16_t (&n)[2], uint32x4_t low, uint32x4_t high) {
-      const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(low));
-      const uint32x4_t words = vreinterpretq_u32_s8(gathered<256 + Output * 4>(high));
-      const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1)),
-                      by = vmulq_n_s32(vshrq_n_s32(lane, 1), -2);
-      const uint8x16_t upper = vdupq_n_u8(0x30);
-      n[0] = vreinterpretq_s8_u8(
-          vorrq_u8(vandq_u8(both, vdupq_n_u8(15)),
-                   vandq_u8(vreinterpretq_u8_u32(vshlq_u32(words, vaddq_n_s32(by, 4))), upper)));
-      n[1] = vreinterpretq_s8_u8(vorrq_u8(
-          vshrq_n_u8(both, 4), vandq_u8(vreinterpretq_u8_u32(vshlq_u32(words, by)), upper)));
+      constexpr int kHighAt = static_cast<int>(CodeStep<T, 0>::kHighAt);
+      const int8x16_t a = gathered<Output * 4>(low), b = gathered<kHighAt + Output * 4>(high);
+      PHASOR_UNROLL for (int h = 0; h < 2; ++h)
+        n[h] = vreinterpretq_s8_u8(
+            vorrq_u8(Low::template of<0>(a, h), High::template of<int{kLow}>(b, h)));
     }
   };
   // The sums of output First + O of each plane's halves into the lanes of `sum`.
-  template <size_t Planes, int First, int O>
+  template <Type T, size_t Planes, int First, int O>
   static PHASOR_INLINE void fine_sums(int32_t (&sum)[Planes][2][4], uint32x4_t low,
                                       uint32x4_t high, const int8_t* x, size_t apart) {
     int8x16_t n[2];
-    Q6::codes<First + O>(n, low, high);
+    Fine<T>::template codes<First + O>(n, low, high);
     PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
       PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
         sum[i][h][O] = vmladavq_s8(n[h], vldrbq_s8(x + i * apart + h * kHalf));
   }
-  // Adds one group to the chains of outputs First … First + 3. less: 32·Σx of each plane's halves.
-  template <size_t Planes, int First>
+  // Adds one group to the chains of outputs First … First + 3. less: 32·Σx or 4·Σx of each plane's
+  // halves.
+  template <Type T, size_t Planes, int First>
   static PHASOR_INLINE void four_fine(v4& acc, uint32x4_t low, uint32x4_t high, const int8_t* x,
                                       size_t apart, const int32_t (&less)[Planes][2],
-                                      const unsigned char* record, size_t g, float sx) {
+                                      const Coded<T>& scales, size_t g, float sx) {
     int32_t sum[Planes][2][4];
-    fine_sums<Planes, First, 0>(sum, low, high, x, apart);
-    fine_sums<Planes, First, 1>(sum, low, high, x, apart);
-    fine_sums<Planes, First, 2>(sum, low, high, x, apart);
-    fine_sums<Planes, First, 3>(sum, low, high, x, apart);
-    const v4 number = halves(record + 2 * First);
-    const unsigned char* codes = record + (2 + 2 * (g % kSuper)) * kLanes + First;
+    fine_sums<T, Planes, First, 0>(sum, low, high, x, apart);
+    fine_sums<T, Planes, First, 1>(sum, low, high, x, apart);
+    fine_sums<T, Planes, First, 2>(sum, low, high, x, apart);
+    fine_sums<T, Planes, First, 3>(sum, low, high, x, apart);
     PHASOR_UNROLL for (size_t h = 0; h < 2; ++h) {
       const auto of = [&](size_t i) PHASOR_LAMBDA {
         return v4{vcvtq_f32_s32(vsubq_n_s32(vldrwq_s32(sum[i][h]), less[i][h]))};
       };
       v4 total = of(0);
       if constexpr (Planes == 2) total = fma(total, 255.0f, of(1));
-      const int8_t* const code = reinterpret_cast<const int8_t*>(codes + h * kLanes);
-      const v4 scale = number * v4{vcvtq_f32_s32(vldrbq_s32(code))};
+      const v4 scale = coded_scale(scales, 2 * (g % kSuper) + h, First);
       acc = fma(total, v4{vmulq_n_f32(scale.v, sx)}, acc);
     }
   }
-  template <size_t Planes>
+  template <Type T, size_t Planes>
   static PHASOR_APART void fine_chains(float* y, const int8_t* x, const float* xs,
                                        const unsigned char* plane, const unsigned char* w,
                                        size_t groups) {
     const size_t apart = groups * kGroup;
+    Coded<T> scales;
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
-    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q6::kGroupBytes) {
+    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Fine<T>::kGroupBytes) {
       const uint32_t at = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w));
-      const uint32x4_t low = vaddq_n_u32(Q8::steps(), at),
-                       high = vaddq_n_u32(Fields<Type::q2>::steps(), at);
+      const uint32x4_t low = vaddq_n_u32(Fine<T>::Low::steps(), at),
+                       high = vaddq_n_u32(Fine<T>::High::steps(), at);
       int32_t less[Planes][2];
       PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
         PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
-          less[i][h] = 32 * vaddvq_s8(vldrbq_s8(x + i * apart + h * kHalf));
-      const unsigned char* const record = plane + g / kSuper * (record_bytes(Type::q6) * kLanes);
-      four_fine<Planes, 0>(acc[0], low, high, x, apart, less, record, g, xs[g]);
-      four_fine<Planes, 4>(acc[1], low, high, x, apart, less, record, g, xs[g]);
-      four_fine<Planes, 8>(acc[2], low, high, x, apart, less, record, g, xs[g]);
-      four_fine<Planes, 12>(acc[3], low, high, x, apart, less, record, g, xs[g]);
+          less[i][h] = int32_t{code_less(T)} * vaddvq_s8(vldrbq_s8(x + i * apart + h * kHalf));
+      if (g % kSuper == 0) unpack(&scales, plane + g / kSuper * (record_bytes(T) * kLanes));
+      four_fine<T, Planes, 0>(acc[0], low, high, x, apart, less, scales, g, xs[g]);
+      four_fine<T, Planes, 4>(acc[1], low, high, x, apart, less, scales, g, xs[g]);
+      four_fine<T, Planes, 8>(acc[2], low, high, x, apart, less, scales, g, xs[g]);
+      four_fine<T, Planes, 12>(acc[3], low, high, x, apart, less, scales, g, xs[g]);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
+  using Q6 = Fine<Type::q6>;
+  using Q3 = Fine<Type::q3>;
   struct Q8r : Q8 {  // q8's values; one scale a row
     static constexpr Type kType = Type::q8r;
   };
@@ -579,8 +611,8 @@ struct Helium {
                                panel, groups);
       for (size_t r = 0; r < rows && !kOneScale; ++r)
         if constexpr (fine_type(Q::kType))
-          fine_chains<Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups, panel,
-                              panel + plane, groups);
+          fine_chains<Q::kType, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
+                                        panel, panel + plane, groups);
         else
           group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
                                   xsum + r * Planes * groups, panel, panel + plane, groups);

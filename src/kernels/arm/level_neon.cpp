@@ -11,7 +11,8 @@ struct Level : LevelNeon {
   using Int8 = Int8Neon;
   using Int4 = Int4Neon;
   using Int4m = Int4Neon;
-  using Int6 = Int6Neon;
+  template <Type T>
+  using Fine = FineNeon<T>;
 #if defined(__aarch64__)
   // 32 registers, 4 a panel.
   struct Tiles {

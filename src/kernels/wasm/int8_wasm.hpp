@@ -137,20 +137,22 @@ struct Int4Wasm {
   }
 };
 
-// Codes of six bits less 32: step S of a group's eight has its low bits in one half of 64 bytes and
-// the others in a field of 64 (layout.h).
-struct Int6Wasm : Int8Wasm {
+// Codes in two fields (CodeStep), as what they stand for.
+template <Type T>
+struct FineWasm : Int8Wasm {
   static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
-    constexpr int kLow = S / 4 * 4, kHigh = static_cast<int>(S / 2 * 2) - 4;
+    using Step = CodeStep<T, S>;
+    constexpr int kLowMask = Step::kLowMask * 0x0101, kHighMask = Step::kHighMask * 0x0101;
     Weights w;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const v128_t n = wasm_i8x16_sub(
-          wasm_v128_or(Int4Wasm::field<kLow, 0x0f0f>(wasm_v128_load(group + S % 4 * 64 + 16 * i)),
-                       Int4Wasm::field<kHigh, 0x3030>(
-                           wasm_v128_load(group + 256 + S % 2 * 64 + 16 * i))),
-          wasm_i8x16_const_splat(32));
+          wasm_v128_or(Int4Wasm::field<Step::kLowMove, kLowMask>(
+                           wasm_v128_load(group + Step::kLowAt + 16 * i)),
+                       Int4Wasm::field<Step::kHighMove, kHighMask>(
+                           wasm_v128_load(group + Step::kHighAt + 16 * i))),
+          wasm_i8x16_const_splat(code_less(T)));
       w.v[2 * i] = wasm_i16x8_extend_low_i8x16(n);
       w.v[2 * i + 1] = wasm_i16x8_extend_high_i8x16(n);
     }

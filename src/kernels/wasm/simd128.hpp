@@ -12,7 +12,8 @@ struct Level {
   using Int8 = Int8Wasm;
   using Int4 = Int4Wasm;
   using Int4m = Int4Wasm;
-  using Int6 = Int6Wasm;
+  template <Type T>
+  using Fine = FineWasm<T>;
   // An engine has 16 registers on x86, 32 on ARM; 4 a panel.
   struct Tiles {
     static constexpr int kOneRow = 1, kRows = 2, kPanels = 1;

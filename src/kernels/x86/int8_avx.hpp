@@ -215,10 +215,9 @@ struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
 };
 #endif
 
-// Codes of six bits, from 0 on: step S of a group's eight has its low bits in one half of 64 bytes
-// and the others in a field of 64 (layout.h).
-template <class Int8>
-struct Int6Of256 : Int8 {
+// Codes in two fields, from 0 on (CodeStep).
+template <Type T, class Int8>
+struct FineOf256 : Int8 {
   using Sum = typename Int8::Sum;
   struct Weights {
     __m256i v[2];
@@ -229,21 +228,27 @@ struct Int6Of256 : Int8 {
   }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
-    using Field = Int4Of256<Int8>;
+    using Int4 = Int4Of256<Int8>;
+    using Step = CodeStep<T, S>;
     Weights w;
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      const __m256i* const low = reinterpret_cast<const __m256i*>(group + S % 4 * 64) + i;
-      const __m256i* const high = reinterpret_cast<const __m256i*>(group + 256 + S % 2 * 64) + i;
+      const __m256i* const low = reinterpret_cast<const __m256i*>(group + Step::kLowAt) + i;
+      const __m256i* const high = reinterpret_cast<const __m256i*>(group + Step::kHighAt) + i;
       w.v[i] = _mm256_or_si256(
-          Field::template field<S / 4 * 4, 0x0f>(_mm256_loadu_si256(low)),
-          Field::template field<static_cast<int>(S / 2 * 2) - 4, 0x30>(_mm256_loadu_si256(high)));
+          Int4::template field<Step::kLowMove, Step::kLowMask>(_mm256_loadu_si256(low)),
+          Int4::template field<Step::kHighMove, Step::kHighMask>(_mm256_loadu_si256(high)));
     }
     return w;
   }
 };
-struct Int6Avx2 : Int6Of256<Int8Avx2> {  // 8·32·127 of codes less 32 fits 16 bits
-  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<false>(to, x); }
-  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+template <Type T>
+struct FineAvx2 : FineOf256<T, Int8Avx2> {  // 8·32·127 of codes less 32 fits 16 bits
+  using Sum = Int8Avx2::Sum;
+  using Weights = typename FineOf256<T, Int8Avx2>::Weights;
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) {
+    fine_words<T, false>(to, x);
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Int8Avx2::Values x) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
       s.v[i] = _mm256_add_epi16(s.v[i], _mm256_maddubs_epi16(w.v[i], x));
       keep(s.v[i]);
@@ -252,9 +257,11 @@ struct Int6Avx2 : Int6Of256<Int8Avx2> {  // 8·32·127 of codes less 32 fits 16 
   static PHASOR_INLINE auto to_float(const Sum& s) { return Int4mAvx2::to_float(s); }
 };
 #if defined(__AVXVNNI__)
-struct Int6AvxVnni : Int6Of256<Int8AvxVnni> {
-  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<true>(to, x); }
-  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+template <Type T>
+struct FineAvxVnni : FineOf256<T, Int8AvxVnni> {
+  using Weights = typename FineOf256<T, Int8AvxVnni>::Weights;
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<T, true>(to, x); }
+  static PHASOR_INLINE void dot(Int8AvxVnni::Sum& s, const Weights& w, Int8AvxVnni::Values x) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
       s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
   }

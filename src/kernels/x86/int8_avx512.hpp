@@ -154,36 +154,43 @@ struct Int4Vnni : Int4Of512<Int8Vnni> {
 };
 #endif
 
-// Codes of six bits, from 0 on: step S of a group's eight has its low bits in one half of 64 bytes
-// and the others in a field of 64 (layout.h).
-template <class Int8>
-struct Int6Of512 : Int8 {
+// Codes in two fields, from 0 on (CodeStep).
+template <Type T, class Int8>
+struct FineOf512 : Int8 {
   using Weights = __m512i;
   using Sum = __m512i;
   static PHASOR_INLINE Sum start(int32_t word) { return _mm512_set1_epi32(word); }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
-    constexpr int kAndOr = 0xea, kHigh = static_cast<int>(S / 2 * 2) - 4;
-    __m512i low = _mm512_loadu_si512(group + S % 4 * 64);
-    if constexpr (S >= 4) low = _mm512_srli_epi16(low, 4);
-    return _mm512_ternarylogic_epi32(low, _mm512_set1_epi8(0x0f),
-                                     Int4Of512<Int8>::template field<kHigh, 0x30>(
-                                         _mm512_loadu_si512(group + 256 + S % 2 * 64)),
-                                     kAndOr);
+    using Step = CodeStep<T, S>;
+    constexpr int kAndOr = 0xea;
+    __m512i low = _mm512_loadu_si512(group + Step::kLowAt);
+    if constexpr (Step::kLowMove != 0) low = _mm512_srli_epi16(low, Step::kLowMove);
+    return _mm512_ternarylogic_epi32(
+        low, _mm512_set1_epi8(Step::kLowMask),
+        Int4Of512<Int8>::template field<Step::kHighMove, Step::kHighMask>(
+            _mm512_loadu_si512(group + Step::kHighAt)),
+        kAndOr);
   }
 };
-struct Int6Avx512 : Int6Of512<Int8Avx512> {  // 8·32·127 of codes less 32 fits 16 bits
-  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<false>(to, x); }
-  static PHASOR_INLINE void dot(Sum& s, Weights w, Values x) {
+template <Type T>
+struct FineAvx512 : FineOf512<T, Int8Avx512> {  // 8·32·127 of codes less 32 fits 16 bits
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) {
+    fine_words<T, false>(to, x);
+  }
+  static PHASOR_INLINE void dot(__m512i& s, __m512i w, Int8Avx512::Values x) {
     s = _mm512_add_epi16(s, _mm512_maddubs_epi16(w, x));
     keep(s);
   }
-  static PHASOR_INLINE V512 to_float(Sum s) { return Int4mAvx512::to_float(s); }
+  static PHASOR_INLINE V512 to_float(__m512i s) { return Int4mAvx512::to_float(s); }
 };
 #if defined(__AVX512VNNI__)
-struct Int6Vnni : Int6Of512<Int8Vnni> {
-  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<true>(to, x); }
-  static PHASOR_INLINE void dot(Sum& s, Weights w, Values x) { s = _mm512_dpbusd_epi32(s, w, x); }
+template <Type T>
+struct FineVnni : FineOf512<T, Int8Vnni> {
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) { fine_words<T, true>(to, x); }
+  static PHASOR_INLINE void dot(__m512i& s, __m512i w, Int8Vnni::Values x) {
+    s = _mm512_dpbusd_epi32(s, w, x);
+  }
 };
 #endif
 

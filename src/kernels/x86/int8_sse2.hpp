@@ -107,19 +107,21 @@ struct Int4Sse2 : Int8Sse2 {
   }
 };
 
-// Codes of six bits less 32: step S of a group's eight has its low bits in one half of 64 bytes and
-// the others in a field of 64 (layout.h).
-struct Int6Sse2 : Int8Sse2 {
+// Codes in two fields (CodeStep), as what they stand for.
+template <Type T>
+struct FineSse2 : Int8Sse2 {
   static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
+    using Step = CodeStep<T, S>;
     Weights w;
-    const __m128i zero = _mm_setzero_si128(), less = _mm_set1_epi16(32);
+    const __m128i zero = _mm_setzero_si128(),
+                  less = _mm_set1_epi16(static_cast<short>(code_less(T)));
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const __m128i n = _mm_or_si128(
-          Int4Sse2::field<S / 4 * 4, 0x0f>(load128(group + S % 4 * 64 + 16 * i)),
-          Int4Sse2::field<static_cast<int>(S / 2 * 2) - 4, 0x30>(
-              load128(group + 256 + S % 2 * 64 + 16 * i)));
+          Int4Sse2::field<Step::kLowMove, Step::kLowMask>(load128(group + Step::kLowAt + 16 * i)),
+          Int4Sse2::field<Step::kHighMove, Step::kHighMask>(
+              load128(group + Step::kHighAt + 16 * i)));
       w.v[2 * i] = _mm_sub_epi16(_mm_unpacklo_epi8(n, zero), less);
       w.v[2 * i + 1] = _mm_sub_epi16(_mm_unpackhi_epi8(n, zero), less);
     }

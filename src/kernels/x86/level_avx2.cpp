@@ -11,7 +11,8 @@ struct Level {
   using Int8 = Int8Avx2;
   using Int4 = Int4Avx2;
   using Int4m = Int4mAvx2;
-  using Int6 = Int6Avx2;
+  template <Type T>
+  using Fine = FineAvx2<T>;
   // 16 registers, 2 a panel: 6 rows by 1 panel leaves 12 accumulators, 2 weights, 1 broadcast.
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;

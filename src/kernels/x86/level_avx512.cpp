@@ -12,7 +12,8 @@ struct Level {
   using Int8 = Int8Avx512;
   using Int4 = Int4Avx512;
   using Int4m = Int4mAvx512;
-  using Int6 = Int6Avx512;
+  template <Type T>
+  using Fine = FineAvx512<T>;
   // 32 registers, 1 a panel.
   struct Tiles {
     static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;

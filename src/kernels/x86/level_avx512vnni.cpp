@@ -13,7 +13,8 @@ struct Level {
   using Int8 = Int8Vnni;
   using Int4 = Int4Vnni;
   using Int4m = Int4Vnni;
-  using Int6 = Int6Vnni;
+  template <Type T>
+  using Fine = FineVnni<T>;
   // 32 registers, 1 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;

@@ -13,7 +13,8 @@ struct Level {
   using Int8 = Int8AvxVnni;
   using Int4 = Int4AvxVnni;
   using Int4m = Int4AvxVnni;
-  using Int6 = Int6AvxVnni;
+  template <Type T>
+  using Fine = FineAvxVnni<T>;
   // As AVX2; no intermediate values in the integer products, so one row more. Whole rows have no
   // float accumulators: 6 by 1 are 12 sums, beside 2 weights, 1 broadcast and what flips them; 10
   // hide a product's latency of 5 cycles where two begin in each.

@@ -11,7 +11,8 @@ struct Level {
   using Int8 = Int8Sse2;
   using Int4 = Int4Sse2;
   using Int4m = Int4Sse2;
-  using Int6 = Int6Sse2;
+  template <Type T>
+  using Fine = FineSse2<T>;
   // The emulated multiply-add keeps its own 16 registers busy.
   struct Tiles {
     static constexpr int kOneRow = 1, kRows = 1, kPanels = 1;

@@ -50,14 +50,15 @@ PHASOR_INLINE int32_t pair_tables(int8_t* to, const int8_t* x) {
   return -_mm_cvtsi128_si32(once);
 }
 
-// What the sums of the halves of a group begin at where codes of six bits have no sign: −32·Σx of a
-// half. Of sums in 16 bits, which have two inputs of four each, both lanes of a word.
-template <bool Wide>
+// What the sums of the halves of a group begin at where a type's codes have no sign: −32·Σx of a
+// half of six bits, −4·Σx of three. Of sums in 16 bits, which have two inputs of four each, both
+// lanes of a word.
+template <Type T, bool Wide>
 PHASOR_INLINE void fine_words(int32_t (&to)[2], const int8_t* x) {
   const auto added = [](__m256i a, __m256i b) PHASOR_LAMBDA {
     return Wide ? _mm256_add_epi32(a, b) : _mm256_add_epi16(a, b);
   };
-  __m256i t = _mm256_maddubs_epi16(_mm256_set1_epi8(32),
+  __m256i t = _mm256_maddubs_epi16(_mm256_set1_epi8(static_cast<char>(code_less(T))),
                                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
   if (Wide) t = _mm256_madd_epi16(t, _mm256_set1_epi16(-1));
   t = added(t, _mm256_shuffle_epi32(t, 0x4e));

@@ -122,7 +122,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += "// What this build reads a matrix of, a bit by code.\n"
     body += "constexpr uint32_t kMatrixTypes =\n    " + " |\n    ".join(bits) + ";\n"
     body += "// Whether it has types with a scale for each group, and with one for each row.\n"
-    body += f"constexpr bool kHasGroups = {_any(grouped)};\n"
+    body += f"constexpr bool kHasGroups =\n    {_any(grouped)};\n"
     body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
     body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n"
     body += f"constexpr bool kHasCoded = {_any(of['code'])};\n"

@@ -1,0 +1,85 @@
+// Products of quantized types at every level beside a plain loop, by a struct that reads a panel as
+// docs/reference/file-format.md has it:
+//   Panel{type, bytes, groups}
+//   bytes()                       of a panel
+//   value(o, k), scale(o, k)      a weight's whole number, and what it is multiplied by
+#pragma once
+#include "kernel_data.h"
+#include "tile_level.h"
+
+namespace kernel_test {
+
+// Output o of a row of whole numbers at(k) with a scale for each 32, where `Span` columns of the
+// panel share one.
+template <size_t Span, class Panel, class At>
+float plain_output(const Panel& panel, size_t o, const float* scale, At at) {
+  float acc = 0.0f;
+  for (size_t k = 0; k < panel.groups * 32; k += Span) {
+    int64_t sum = 0;
+    for (size_t j = k; j < k + Span; ++j) sum += at(j) * panel.value(o, j);
+    volatile float by = scale[k / 32] * panel.scale(o, k);
+    acc = std::fma(static_cast<float>(sum), by, acc);
+  }
+  return acc;
+}
+
+// All outputs of `rows` rows, whose whole numbers are at(row, k), by the panels at w.
+template <class Panel, size_t Span, class At>
+std::vector<float> plain_outputs(Type type, const unsigned char* w, size_t groups, size_t rows,
+                                 size_t n, size_t ldy, const float* scale, const float* bias,
+                                 size_t bias_n, At at) {
+  const size_t bytes = Panel{type, w, groups}.bytes();
+  std::vector<float> y(rows * ldy);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t i = 0; i < n; ++i) {
+      const Panel panel{type, w + i / kLanes * bytes, groups};
+      volatile float value = plain_output<Span>(panel, i % kLanes, scale + r * groups,
+                                                [&](size_t k) { return at(r, k); });
+      if (i < bias_n) value = value + bias[i];
+      y[r * ldy + i] = value;
+    }
+  return y;
+}
+
+// Any panels of the type with any rows of 8 and of 16 bits, and a bias of some outputs.
+template <class Panel, size_t Span>
+void compare_products(Type type, size_t rows, size_t panels, size_t groups) {
+  Random random(rows * 10007 + panels * 101 + groups);
+  const std::vector<unsigned char> w = panels_of(random, type, panels, groups);
+  REQUIRE(w.size() == panels * Panel{type, w.data(), groups}.bytes() + 64);
+  const size_t n = panels * kLanes, ldy = n + 5, cols = groups * kGroup;
+  Array<float> bias = floats(random, n, Fill::ordinary, 1);
+  const size_t bias_n = random.below(n + 1);
+  Int8Activations x(&random, rows * groups, kGroup);
+  Int16Activations wide(&random, rows, groups, kGroup);
+  const auto outputs = [&](const float* scale, auto at) {
+    return plain_outputs<Panel, Span>(type, w.data(), groups, rows, n, ldy, scale, bias, bias_n,
+                                      at);
+  };
+  const std::vector<float> of[2] = {
+      outputs(x.scale, [&](size_t r, size_t k) { return int64_t{x.q[r * cols + k]}; }),
+      outputs(wide.scale, [&](size_t r, size_t k) {
+        const int8_t* const q = wide.q + r * 2 * cols + k;
+        return int64_t{255} * q[0] + q[cols];
+      })};
+  for (const Kernels* k : product_levels())
+    for (const bool two : {false, true}) {
+      Array<float> y(rows * ldy, 3);
+      if (two)
+        k->linear_int16(type)(y, ldy, wide.q, wide.scale, wide.sum, rows, w.data(), bias, bias_n,
+                              panels, groups);
+      else
+        k->linear_int8(type)(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels,
+                             groups);
+      INFO(k->name << " type " << kTypeNames[static_cast<int>(type)] << " rows " << rows
+                   << " panels " << panels << " groups " << groups << " of 16 bits: " << two);
+      REQUIRE(y.intact());
+      for (size_t r = 0; r < rows; ++r)
+        for (size_t i = 0; i < n; ++i) {
+          const float value = of[two][r * ldy + i];
+          if (!flushes(*k) || std::isnormal(value)) REQUIRE(same(y[r * ldy + i], value));
+        }
+    }
+}
+
+}  // namespace kernel_test
