@@ -2,6 +2,7 @@
 // contract's words with the C library's fma, then every other level against the scalar one, bit for
 // bit, over sizes, strides, offsets and odd values.
 #include "kernels/scalar_math.h"
+#include "rounded_groups.h"
 #include "tile_level.h"
 
 using namespace kernel_test;
@@ -150,25 +151,7 @@ TEST_CASE("rule 1.3: activations to int8") {
         k->quantize_row(q, s, sum, x, cols);
         INFO(k->name << " cols " << cols);
         REQUIRE((q.intact() && s.intact() && sum.intact()));
-        for (size_t g = 0; g < groups; ++g) {
-          float amax = 0.0f;
-          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
-            amax = std::fmax(amax, std::fabs(x[i]));
-          const bool zero = amax < 0x1p-80f;
-          REQUIRE(same(s[g], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
-          int32_t total = 0;
-          for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
-            int wanted = 0;
-            if (i < cols && !zero) {
-              volatile float inv = 127.0f / amax, scaled = x[i] * inv;
-              wanted =
-                  static_cast<int>(std::fmax(-127.0f, std::fmin(127.0f, std::nearbyint(scaled))));
-            }
-            REQUIRE(q[i] == wanted);
-            total += wanted;
-          }
-          REQUIRE(sum[g] == total);
-        }
+        check_groups(q, s, sum, x, cols);
       }
     }
 }

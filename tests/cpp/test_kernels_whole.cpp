@@ -1,5 +1,6 @@
 // q8r and q2r, a scale for each row: rounding whole rows of activations, with their rotation, and
 // the products, at every level.
+#include "rounded_groups.h"
 #include "tile_level.h"
 
 using namespace kernel_test;
@@ -88,21 +89,7 @@ TEST_CASE("rule 1.29: groups of rotated activations to int8") {
         k->quantize_rotated(q, s, sum, x, cols, rotation_block(cols));
         INFO(k->name << " cols " << cols);
         REQUIRE((q.intact() && s.intact() && sum.intact()));
-        for (size_t g = 0; g < groups; ++g) {
-          float amax = 0.0f;
-          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
-            amax = std::fmax(amax, std::fabs(v[i]));
-          const bool zero = amax < 0x1p-80f;
-          REQUIRE(same(s[g], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
-          int32_t total = 0;
-          for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
-            volatile float scaled = i < cols && !zero ? v[i] * (127.0f / amax) : 0.0f;
-            const int wanted = static_cast<int>(std::nearbyint(scaled));
-            REQUIRE(int{q[i]} == std::min(127, std::max(-127, wanted)));
-            total += wanted;
-          }
-          REQUIRE(sum[g] == total);
-        }
+        check_groups(q, s, sum, v.data(), cols);
       }
     }
 }

@@ -138,11 +138,14 @@ def program(tmp_path_factory, phasor):
     return folder / "only"
 
 
+def opened(program, model) -> tuple[int, str]:
+    """What the program says of a file, and its exit status."""
+    out = subprocess.run([program, model], capture_output=True, text=True, timeout=60)
+    return out.returncode, out.stdout
+
+
 def test_a_chat_program_that_is_left_out_is_named(program, golden_models):
-    out = subprocess.run(
-        [program, golden_models / "tiny-chat-q8.phasor"], capture_output=True, text=True, timeout=60
-    )
-    assert (out.returncode, out.stdout) == (
+    assert opened(program, golden_models / "tiny-chat-q8.phasor") == (
         0,
         "chat 0 vectors 0 unsupported: the file has a chat program, this engine is built without "
         "them (PHASOR_ONLY)\n",
@@ -152,34 +155,15 @@ def test_a_chat_program_that_is_left_out_is_named(program, golden_models):
 def test_inputs_of_16_bits_that_are_left_out_are_named(program, golden_models, phasor, tmp_path):
     model, wide = golden_models / "tiny-rotary-q8.phasor", tmp_path / "m.phasor"
     told(phasor, "quantize", model, wide, "--type", "q8", "--inputs", "16", "--quiet")
-    out = subprocess.run([program, wide], capture_output=True, text=True, timeout=60)
-    assert (out.returncode, out.stdout) == (
-        5,
-        "target set 0, embedding: inputs of 16 bits are not in this build (PHASOR_ONLY)\n",
-    )
+    says = "target set 0, embedding: inputs of 16 bits are not in this build (PHASOR_ONLY)\n"
+    assert opened(program, wide) == (5, says)
 
 
 def test_rotated_inputs_that_are_left_out_are_named(program, golden_models):
-    out = subprocess.run(
-        [program, golden_models / "tiny-rotary-rotated-q8.phasor"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (out.returncode, out.stdout) == (
-        5,
-        "target set 0, embedding: rotated inputs are not in this build (PHASOR_ONLY)\n",
-    )
+    says = "target set 0, embedding: rotated inputs are not in this build (PHASOR_ONLY)\n"
+    assert opened(program, golden_models / "tiny-rotary-rotated-q8.phasor") == (5, says)
 
 
 def test_a_file_without_one_is_told_apart(program, golden_models):
-    out = subprocess.run(
-        [program, golden_models / "tiny-rotary-q8.phasor"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (out.returncode, out.stdout) == (
-        0,
-        "chat 0 vectors 0 unsupported: the file has no chat program\n",
-    )
+    says = "chat 0 vectors 0 unsupported: the file has no chat program\n"
+    assert opened(program, golden_models / "tiny-rotary-q8.phasor") == (0, says)

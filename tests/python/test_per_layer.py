@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 for folder in ("fuzz/python", "golden"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
+import checkpoints
 import make_models
 import models
 from phasor.errors import PhasorError
@@ -27,6 +29,7 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
+from conversions import convert_to
 from places import ROOT, told
 
 GOLDEN = ROOT / "tests/golden/models/tiny-gemma4-f32.phasor"
@@ -152,3 +155,22 @@ def test_the_table_stays_in_the_file(phasor: Path, tmp_path: Path) -> None:
     said = json.loads(told(phasor, "bench", path, *words, "--context", "64", timeout=120))
     assert path.stat().st_size > 25 << 20
     assert said["rss_bytes"] < path.stat().st_size / 2  # the peak counts the forked parent too
+
+
+@pytest.mark.parametrize("code", [2, 8], ids=["Q4_0", "Q8_0"])
+def test_a_quantized_file_whose_values_are_its_keys(phasor, code, tmp_path):
+    """Its blocks are kept, and v has those of k; the numbers are those of the widened file."""
+    rng = random.Random(1)
+    tensors = checkpoints._gguf_tensors(rng, "gemma4", code)
+    data = checkpoints.gguf_bytes(rng, checkpoints._metadata("gemma4"), tensors, False)
+    (tmp_path / "m.gguf").write_bytes(data)
+    words = (tmp_path / "m.gguf", tmp_path / "kept", "--tokenizer", "none")
+    kept = PhasorFile(convert_to(*words))
+    wide = PhasorFile(convert_to(words[0], tmp_path / "wide", *words[2:], "--type", "f32"))
+    key = R.key_of(R.DECODER, 1, R.QKV)
+    assert kept.entries[key].type == (L.Q4 if code == 2 else L.Q8)
+    q, k, v = np.split(kept.weights(key), np.cumsum(kept.slots[key].parts)[:2])
+    assert q.shape == (64, 32) and np.array_equal(k, v) and not np.array_equal(q[:32], k)
+    for slot in kept.slots.values():
+        assert np.array_equal(kept.weights(slot.key), wide.weights(slot.key)), slot.name
+    told(phasor, "verify", tmp_path / "kept", timeout=60)

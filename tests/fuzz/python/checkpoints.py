@@ -487,6 +487,11 @@ _GGUF_SHAPES = {
 }
 # What an architecture has beside, or None: what it lacks.
 _POST = {"blk.0.post_attention_norm": (32,), "blk.0.post_ffw_norm": (32,)}
+_GEMMA4_BLOCK = {
+    **{f"{name}_norm": (32,) for name in ("attn", "ffn", "post_attention", "post_ffw", "post")},
+    **{name: (32, 32) for name in ("ffn_gate", "ffn_up", "ffn_down", "inp_gate", "proj")},
+    "layer_output_scale": (1,),
+}
 _OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
     "bitnet-b1.58": {"blk.0.attn_sub_norm": (32,), "blk.0.ffn_sub_norm": (32,)},
     "qwen3": {"blk.0.attn_q_norm": (16,), "blk.0.attn_k_norm": (16,)},
@@ -502,6 +507,14 @@ _OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
         **{f"blk.1.ffn_{name}": (32, 32) for name in ("gate", "up", "down")},
     },
     "gemma2": _POST,
+    "gemma4": {  # a block with a window, one without, whose values are its keys
+        **{f"blk.{i}.{name}": shape for i in (0, 1) for name, shape in _GEMMA4_BLOCK.items()},
+        **{"blk.0.attn_q_norm": (16,), "blk.0.attn_k_norm": (16,)},
+        **{"blk.1.attn_q_norm": (32,), "blk.1.attn_k_norm": (32,)},
+        **{"blk.1.attn_q": (64, 32), "blk.1.attn_k": (32, 32), "blk.1.attn_output": (32, 64)},
+        **{"per_layer_token_embd": (ROWS, 64), "per_layer_model_proj": (64, 32)},
+        "per_layer_proj_norm": (32,),
+    },
     "olmo2": {
         **_POST,
         "blk.0.attn_q_norm": (32,),
@@ -519,6 +532,15 @@ _OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
 _OWN_KEYS: dict[str, dict[str, tuple[int, Any]]] = {
     "granite": {"logit_scale": (F32, 8.0), "attention.scale": (F32, 0.1)},
     "gemma2": {"attention.sliding_window": (U32, 5), "attn_logit_softcapping": (F32, 2.0)},
+    "gemma4": {
+        "block_count": (U32, 2),
+        "attention.key_length": (U32, 32),
+        "attention.key_length_swa": (U32, 16),
+        "attention.sliding_window": (U32, 5),
+        "attention.sliding_window_pattern": (ARRAY, [BOOL, [True, False]]),
+        "attention.shared_kv_layers": (U32, 0),
+        "embedding_length_per_layer_input": (U32, 32),
+    },
     "llama": {"rope.freq_base": (F32, 500.0), "rope.scaling.type": (STRING, "none")},
     "qwen2": {"rope.scaling.type": (STRING, "linear"), "rope.scaling.factor": (F32, 4.0)},
     "phi3": {"rope.dimension_count": (U32, 16)},
@@ -679,8 +701,8 @@ def gguf_bytes(
 
 
 def _make_gguf(rng: random.Random, words: tuple[str, ...], tokenizer: bool) -> Source:
-    kinds = ("llama", "llama", "qwen2", "qwen3", "gemma2", "olmo2", "granite", "phi3", "lfm2")
-    kind = rng.choice(kinds)
+    kinds = ("llama", "llama", "qwen2", "qwen3", "gemma2", "gemma4", "olmo2", "granite", "phi3")
+    kind = rng.choice((*kinds, "lfm2"))
     codes, times = rng.choice((0, 0, 0, 1, 2, 8, 30)), 1
     if not tokenizer and rng.random() < 0.3:
         kind = rng.choice(("llama", "bitnet-b1.58"))

@@ -419,12 +419,13 @@ class GGUFModel(Model):
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
         if slot.matrix and self.stays(slot):
             parts = []
-            rows = [part.rows for part in self.parts[slot.key] if part.name is not None]
-            for (name, tensor), which in zip(stored.items(), rows):
+            for part in self.parts[slot.key]:  # two may be of one tensor
+                if part.name is None:
+                    continue
                 try:
-                    parts.append([array[which] for array in tensor.quantized()])
+                    parts.append([array[part.rows] for array in stored[part.name].quantized()])
                 except PhasorError as error:
-                    raise named(f"{self.checkpoint.path}: {name}", error) from error
+                    raise named(f"{self.checkpoint.path}: {part.name}", error) from error
             scales, values = zip(*parts)
             return Quantized(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
         return super().weights(slot)
