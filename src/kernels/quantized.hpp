@@ -116,31 +116,46 @@ struct Quantized : Rounding<L> {
       }
     }
   }
-  // The chains go on by group g, half by half.
-  template <class Q, size_t R, size_t P>
+  // The chains go on by group g, half by half, whose weights are at w, packed or not. words: those
+  // of each row's planes.
+  template <class Q, size_t R, size_t P, class Group>
   static PHASOR_INLINE void add_halves(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
-                                       const unsigned char* const (&w)[P], size_t g,
-                                       const V (&scales)[P][2]) {
+                                       const Group* const (&w)[P], size_t g,
+                                       const V (&scales)[P][2],
+                                       const int32_t (&words)[R * Q::kPlanes][2]) {
     constexpr size_t kPlanes = Q::kPlanes, kRows = R * kPlanes;
     const int8_t* x[kRows];
-    const unsigned char* wg[P];
-    int32_t words[kRows][2];
-    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
-    PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) {
+    PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i)
       x[i] = rows[i / kPlanes].plane(i % kPlanes) + g * kGroup;
-      Q::words(words[i], rows[i / kPlanes], i % kPlanes, g, x[i]);
-    }
     each<2>([&](auto h) PHASOR_LAMBDA {
       typename Q::Sum sum[kRows][P];
       PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i)
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][p] = Q::start(words[i][h]);
-      Q::template products<h>(sum, x, wg);
+      Q::template products<h>(sum, x, w);
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
         const V sx = V::set(rows[r].scale[g]);
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
           acc[r][p] = fma(sum_of<Q>(sum, r, p), sx * scales[p][h], acc[r][p]);
       }
     });
+  }
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void add_halves(V (&acc)[R][P], const IntRows<Q::kPlanes> (&rows)[R],
+                                       const unsigned char* const (&values)[P], size_t g,
+                                       const V (&scales)[P][2]) {
+    const unsigned char* w[P];
+    int32_t words[R * Q::kPlanes][2];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = values[p] + g * Q::kGroupBytes;
+    PHASOR_UNROLL for (size_t i = 0; i < R * Q::kPlanes; ++i) words_of<Q>(words[i], rows, i, g);
+    add_halves<Q, R, P, unsigned char>(acc, rows, w, g, scales, words);
+  }
+  // Those of plane i of the rows' planes.
+  template <class Q, size_t R>
+  static PHASOR_INLINE void words_of(int32_t (&to)[2], const IntRows<Q::kPlanes> (&rows)[R],
+                                     size_t i, size_t g) {
+    const IntRows<Q::kPlanes>& row = rows[i / Q::kPlanes];
+    const size_t plane = i % Q::kPlanes;
+    Q::words(to, row, plane, g, row.plane(plane) + g * kGroup);
   }
   // Outputs of R rows by P panels, whose scales and groups begin at `scales` and w.
   template <class Q, size_t R, size_t P>
@@ -184,11 +199,10 @@ struct Quantized : Rounding<L> {
   };
   // Groups of P panels as products take them, with their scales in float, on the stack and in the
   // first-level cache: unpacked once for all rows. With fewer rows than kManyRows that costs more
-  // than it saves, and of q8 with inputs of 8 bits there is little to unpack. q6 was not tried.
+  // than it saves, and of q8 with inputs of 8 bits there is little to unpack.
   static constexpr size_t kManyRows = 32, kBlockBytes = 12288;
   template <class Q>
-  static constexpr bool kUnpacks =
-      T::kStream && !Q::kOneScale && !Q::kFine && !std::is_same<Q, Q8>::value;
+  static constexpr bool kUnpacks = T::kStream && !Q::kOneScale && !std::is_same<Q, Q8>::value;
   template <class Q, size_t P>
   struct Block {
     static constexpr size_t kGroups = kBlockBytes / sizeof(typename Q::Unpacked) / P;
@@ -225,11 +239,16 @@ struct Quantized : Rounding<L> {
       IntRows<Q::kPlanes> tile[R];
       V acc[R][P];
       float totals[R][Q::kMinima ? Block<Q, P>::kGroups : 1];
+      int32_t words[Q::kFine ? Block<Q, P>::kGroups : 1][R * Q::kPlanes][2];
       PHASOR_UNROLL for (size_t i = 0; i < R; ++i) {
         tile[i] = in.from(r + i);
         if constexpr (Q::kMinima)
           for (size_t g = 0; g < count; ++g) totals[i][g] = tile[i].scaled_total(g);
       }
+      if constexpr (Q::kFine)
+        for (size_t g = 0; g < count; ++g)
+          PHASOR_UNROLL for (size_t i = 0; i < R * Q::kPlanes; ++i)
+            words_of<Q>(words[g][i], tile, i, g);
       start_chains(acc);
       if (!begins)
         PHASOR_UNROLL for (size_t i = 0; i < R; ++i)
@@ -241,14 +260,19 @@ struct Quantized : Rounding<L> {
         const int8_t* x[R * Q::kPlanes];
         const typename Q::Unpacked* w[P];
         V scales[P][kOf<Q>];
-        start_group<Q, R, P>(sum, x, tile, g);
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = &block.values[p][g];
-        Q::products(sum, x, w);
+        if constexpr (!Q::kFine) {
+          start_group<Q, R, P>(sum, x, tile, g);
+          Q::products(sum, x, w);
+        }
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
           PHASOR_UNROLL for (size_t n = 0; n < kOf<Q>; ++n)
             scales[p][n] = V::load(block.scales[p][g][n]);
-        add_group<Q, R, P>(acc, sum, tile, g, scales,
-                           [&](size_t i) PHASOR_LAMBDA { return totals[i][g]; });
+        if constexpr (Q::kFine)
+          add_halves<Q, R, P>(acc, tile, w, g, scales, words[g]);
+        else
+          add_group<Q, R, P>(acc, sum, tile, g, scales,
+                             [&](size_t i) PHASOR_LAMBDA { return totals[i][g]; });
       }
       store_tile(out.from(r), acc, at);
     }

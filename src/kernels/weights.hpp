@@ -275,14 +275,31 @@ struct IntWeights {
                                     const int8_t* x) {
       Ints::words(to, x);
     }
-    template <size_t Half, size_t R, size_t P>
+    // A group as `dot` takes it.
+    struct Unpacked {
+      typename Ints::Weights of[kGroup / 4 / Ints::kSteps];
+    };
+    static PHASOR_INLINE void unpack(Unpacked& to, const unsigned char* w, const unsigned char*) {
+      each<kGroup / 4 / Ints::kSteps>([&](auto i) PHASOR_LAMBDA {
+        to.of[i] = Ints::template codes<Ints::kSteps * i>(w);
+      });
+    }
+    template <size_t S>
+    static PHASOR_INLINE typename Ints::Weights step(const unsigned char* w) {
+      return Ints::template codes<S>(w);
+    }
+    template <size_t S>
+    static PHASOR_INLINE typename Ints::Weights step(const Unpacked* w) {
+      return w->of[S / Ints::kSteps];
+    }
+    // w: groups, packed or not.
+    template <size_t Half, size_t R, size_t P, class Group>
     static PHASOR_INLINE void products(typename Ints::Sum (&sum)[R][P],
-                                       const int8_t* const (&x)[R],
-                                       const unsigned char* const (&w)[P]) {
+                                       const int8_t* const (&x)[R], const Group* const (&w)[P]) {
       each<4 / Ints::kSteps>([&](auto i) PHASOR_LAMBDA {
         constexpr size_t kStep = 4 * Half + Ints::kSteps * i;
         typename Ints::Weights wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Ints::template codes<kStep>(w[p]);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = step<kStep>(w[p]);
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
           const typename Ints::Values xk = Ints::values(x[r] + 4 * kStep);
           PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Ints::dot(sum[r][p], wk[p], xk);
