@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from phasor import vectors as V  # noqa: E402
 from phasor.files import replacing
+from phasor.format import coded
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L
 from phasor.format import records  # noqa: E402
@@ -785,11 +786,14 @@ MINIMA = {
     "tiny-gptj": (L.Q4M, L.Q4K),
 }
 # Types with a rule of the models' own.
-GIVEN = {"tiny-bert": (L.Q4T, L.Q2, L.Q6), "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6)}
+GIVEN = {
+    "tiny-bert": (L.Q4T, L.Q2, L.Q6, L.Q4X),
+    "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6, L.Q4X, L.Q3),
+}
 # Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
 # types of the converter's rounding else.
 INPUTS16 = {
-    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q8R, L.Q8RH, L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6),
+    "tiny-gptj": L.QUANTIZED,
     "tiny-pre-learned": (L.Q8,),
 }
 # Rotated inputs: a parallel block, and a tied embedding whose rows are looked up.
@@ -855,8 +859,8 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
         near = np.clip(np.rint(values / np.maximum(means, 2.0**-38)), -1, 2).astype(np.int8)
         wide = L.round_up(values.shape[1], L.ROW_STEP)
         return Quantized(means, np.pad(near, ((0, 0), (0, wide - values.shape[1]))), kind_)
-    if kind_ == L.Q6:
-        return fine(values)
+    if kind_ in L.CODED:
+        return of_codes(values, kind_)
     grid = {
         L.Q4T: np.array([i * abs(i) for i in range(-8, 8)]) * 2,
         L.Q2: np.array([-1, 0, 1, 2]),
@@ -872,25 +876,33 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
     return Quantized(scales, grid[nearest].astype(np.int8).reshape(len(values), -1), kind_)
 
 
-def fine(values: np.ndarray) -> Quantized:
-    """q6: the largest of 16 columns is 31 steps, every second scale is negative, and so is every
-    second record's number; a code that is 127 becomes −128."""
-    halves = _groups(values).reshape(len(values), -1, 16)
-    wanted = np.abs(halves).max(axis=2) / np.float32(31)
-    wanted = np.pad(wanted, ((0, 0), (0, -wanted.shape[1] % 16))).reshape(len(values), -1, 16)
-    of = np.zeros(wanted.shape[:2], records.record_of(L.Q6))
-    of["d"] = wanted.max(axis=2) / np.float32(127)
+def of_codes(values: np.ndarray, kind_: int) -> Quantized:
+    """The largest of the columns of a scale is the largest integer of the type, every second scale
+    is negative, and so is every second record's number; a code that is the largest becomes the
+    least."""
+    integers = coded.integers(np.arange(1 << L.BITS[kind_]), kind_).astype(np.float32)
+    width, most = coded.width_of(kind_), (1 << L.SCALE_BITS[kind_] - 1) - 1
+    spans = _groups(values).reshape(len(values), -1, width)
+    wanted = np.abs(spans).max(axis=2) / integers[-1]
+    count = 256 // width
+    wanted = np.pad(wanted, ((0, 0), (0, -wanted.shape[1] % count)))
+    wanted = wanted.reshape(len(values), -1, count)
+    of = np.zeros(wanted.shape[:2], records.record_of(kind_))
+    of["d"] = wanted.max(axis=2) / np.float32(most)
     of["d"][:, 1::2] *= -1
     wide = of["d"].astype(np.float32)[..., None]
     codes = np.rint(np.divide(wanted, wide, where=wide != 0, out=np.zeros_like(wanted)))
     codes[..., 1::2] *= -1
-    codes = np.where(codes == 127, -128, np.clip(codes, -128, 127)).astype(np.int8)
-    of["codes"] = records.packed_codes(codes, L.Q6)
-    scale = (wide * codes).reshape(len(values), -1)[:, : halves.shape[1], None]
-    q = np.rint(np.divide(halves, scale, where=scale != 0, out=np.zeros_like(halves)))
-    n = np.where(scale != 0, np.clip(q, -32, 31) + 32, 0).reshape(len(values), -1)
+    codes = np.where(codes == most, -most - 1, np.clip(codes, -most - 1, most)).astype(np.int8)
+    coded.store(of, codes, of["d"].copy(), values.shape[1], kind_)
+    scale = coded.grids(of, kind_, np.float32)[:, : spans.shape[1], None]
+    q = np.divide(spans, scale, where=scale != 0, out=np.zeros_like(spans))
+    n = np.abs(q[..., None] - integers).argmin(axis=3)
+    if kind_ not in L.LOOKUPS:  # of two that are as near the even one
+        n = np.clip(np.rint(q), integers[0], integers[-1]) - integers[0]
+    n = np.where(scale != 0, n, 0).reshape(len(values), -1)
     n[:, values.shape[1] :] = 0
-    return Quantized(of, n.astype(np.int8), L.Q6)
+    return Quantized(of, n.astype(np.int8), kind_)
 
 
 def with_minus_128(values: np.ndarray) -> Quantized:

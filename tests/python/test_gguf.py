@@ -258,6 +258,7 @@ def test_a_type_that_holds_every_value_loses_nothing(tmp_path: Path, own: str, t
             )
 
 
+CODED = (("Q6_K", L.Q6), ("IQ4_XS", L.Q4X), ("Q3_K", L.Q3))
 NAMES = {
     QKV: ("attn_q", "attn_k", "attn_v"),
     OUT: ("attn_output",),
@@ -273,7 +274,7 @@ def block_slots(file: PhasorFile) -> list[R.Slot]:
 @pytest.mark.parametrize(
     "own, kind, width",
     [("Q4_1", L.Q4M, 64), ("Q4_K", L.Q4K, 256), ("Q4_K", L.Q4K, 768), ("Q5_0", L.Q8, 64)]
-    + [("Q6_K", L.Q6, 256), ("Q6_K", L.Q6, 768)],
+    + [(own, kind, width) for own, kind in CODED for width in (256, 768)],
 )
 def test_quantized_types_are_repacked_without_a_flag(
     own: str, kind: int, width: int, tmp_path: Path, capsys: pytest.CaptureFixture, phasor: Path
@@ -286,8 +287,8 @@ def test_quantized_types_are_repacked_without_a_flag(
         entry, want = file.entries[slot.key], fused(values, slot.set, *NAMES[slot.role])
         assert entry.type == kind and np.array_equal(stored(file, slot.key), want)
         exact = gguf_file.TYPES[NUMBER[own]].bytes(want.size)
-        records = 16 * 18 * (slot.cols // 256)  # bytes of a panel of q6, which end with zeros
-        exact += entry.panels * (-records % 64) if kind == L.Q6 else 0
+        if kind in L.CODED:  # the records of a panel end with zeros
+            exact += entry.panels * (-16 * L.RECORDS[kind][0] * (slot.cols // 256) % 64)
         assert kind == L.Q8 or entry.bytes == exact
         assert np.array_equal(stored(file, slot.key).astype(np.float32), want.astype(np.float32))
     where = key(R.TARGET, 0, R.EMBEDDING)
@@ -322,7 +323,7 @@ def test_a_type_that_no_file_has_becomes_q8_and_the_error_is_said(
     assert f"15 {own} to f32 (exactly)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4, L.Q6])
+@pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4, *L.CODED])
 def test_what_is_quantized_becomes_another_quantized_type(kind: int, tmp_path: Path) -> None:
     for own in ("Q4_0", "Q8_0", "Q4_1"):
         given, values = tensors(lambda name: own)

@@ -13,6 +13,7 @@ from test_cli import LANGUAGE, ROOT, TRANSLATOR, bad, good
 from test_encode import HIDDEN, MASKED, SENTENCE
 
 import random_models as M
+from phasor.format import layout as L
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ADVICE = re.compile(
@@ -98,7 +99,7 @@ CASES = [
         ["quantize", LANGUAGE, "b.phasor", "--bytes", "1M"],
         *(
             ["quantize", LANGUAGE, f"{t}.phasor", "--type", t]
-            for t in "f32 f16 bf16 q8 q4 q8r q8rh q4m q4k q4t q6".split()
+            for t in (L.TYPES[kind] for kind in L.ROUNDED)
         ),
     ),
     case(

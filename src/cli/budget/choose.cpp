@@ -4,6 +4,7 @@
 
 #include "../engine/pass.h"
 #include "../engine/roles.h"
+#include "../engine/types.h"
 #include "../engine/wording.h"
 #include "ways.h"
 
@@ -15,7 +16,7 @@ namespace {
 // no smaller type is wanted but for matrices that have its values, as those of a file that was
 // quantized before; without that room no larger one.
 constexpr const char *kMiddle = "q8", *kAbove = "f16";
-constexpr const char* kBelow[] = {"q4", "q4k", "q4m", "q4t", "q6"};
+constexpr const char* kBelow[] = {SMALL_TYPES};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
 constexpr uint64_t kAlign = 64, kAtOnce = uint64_t{1} << 27;
 // Shares of the price of a way that are its time, where both bytes and time are limited.

@@ -5,11 +5,11 @@
 
 #include "../budget/choose.h"
 #include "../budget/record.h"
+#include "../engine/types.h"
 #include "../io/json.h"
 #include "../io/npy.h"
 #include "../io/sha256.h"
 #include "commands.h"
-#include "types.h"
 
 namespace cli {
 namespace {
@@ -20,10 +20,10 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
                      "Type of the embeddings and the output matrix. Default: as --type."};
   Choice inputs{"--inputs 8|16|rotated",
                 "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
-                "longer. rotated: 8, rotated before they are rounded, of types in groups: q8, q4, "
-                "q4m, q4k, q4t, q6. Default: as the file has them."};
+                "longer. rotated: 8, rotated before they are rounded, of types in groups: "
+                GROUP_TYPES ". Default: as the file has them."};
   InputFile moments{"--moments FILE.npy",
-                    "q8, q4, q4t and q6: importance of each input, from tools/moments.py."};
+                    MOMENT_TYPES ": importance of each input, from tools/moments.py."};
   Number bytes{"--bytes SIZE",
                "Instead of --type: choose the type of each matrix by measurement, for a file of at "
                "most this size.",

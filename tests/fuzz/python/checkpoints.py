@@ -550,7 +550,8 @@ _OWN_KEYS: dict[str, dict[str, tuple[int, Any]]] = {
         "shortconv.l_cache": (U32, 3),
     },
 }
-_SIZES_OF_CODES = {20: 1, 39: 1, 34: 8, 35: 8, 36: 4, 41: 4, 42: 4}  # of a block, in widths of 32
+# Of a block, in widths of 32.
+_SIZES_OF_CODES = {20: 1, 39: 1, 34: 8, 35: 8, 36: 4, 41: 4, 42: 4, 11: 8, 12: 8, 14: 8, 23: 8}
 
 
 def _gguf_tensors(
@@ -863,7 +864,7 @@ def make_npy(rng: random.Random) -> Source:
     elif how < 0.9:
         data = raw.changed(rng, data)
     files = {"m/config.json": config_of(*kind), "m/model.safetensors": plain(_arrays(*kind))}
-    kind = rng.choice(("q8", "q4", "q8rh", "q4k", "q6", "f32"))
+    kind = rng.choice(("q8", "q4", "q8rh", "q4k", "q6", "q4x", "q3", "f32"))
     flags = ("--moments", "@moments.npy", "--type", kind)
     return Source({**files, "moments.npy": data}, ("@m", *flags))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Callable
 
-from make.facts import File, Region, page_table, source, table
+from make.facts import ROOT, File, Region, page_table, source, table
+from make.links import slug
 
 FROM = "src/facts/types.toml"
 PAGE = "docs/reference/file-format.md"
@@ -244,15 +246,28 @@ def _weight_bits(row: dict[str, Any]) -> str:
     return f"{row['bits'] + 8 * size / (32 * groups):g}"
 
 
+def _rule(row: dict[str, Any]) -> str:
+    """A link to it."""
+    text = (ROOT / "docs/reference/numerics.md").read_text(encoding="utf-8")
+    (heading,) = re.findall(rf"^### ({re.escape(row['rule'])} .*)$", text, re.M)
+    return f"[{row['rule']}](numerics.md#{slug(heading)})"
+
+
+def _measured(row: dict[str, Any]) -> list[str]:
+    decode, prompt, loss = row.get("measured", ("", "", ""))
+    return [f"{x} ×" if x else "–" for x in (decode, prompt)] + [str(loss) or "–"]
+
+
 def _uses(rows: list[dict[str, Any]]) -> list[Region]:
     """For who chooses: in the guides, and with all of it in the reference."""
     matrices = [row for row in rows if row["matrix"]]
     short = [[f"`{row['name']}`", _weight_bits(row), row["use"]] for row in matrices]
     long = [
-        [*cells[:2], row["page"], row.get("exact", ""), cells[2]]
+        [*cells[:2], row["page"], _rule(row), row.get("exact", ""), *_measured(row), cells[2]]
         for row, cells in zip(matrices, short)
     ]
-    head, whole = ["type", "bits a weight"], ["a value", "exact for", "use it for"]
+    head = ["type", "bits a weight"]
+    whole = ["a value", "rule", "exact for", "decode", "prompt", "loss", "use it for"]
     guides = [
         Region(f"docs/guide/{name}.md", "uses", page_table([*head, "use it for"], short))
         for name in ("convert", "sizes")
@@ -261,9 +276,18 @@ def _uses(rows: list[dict[str, Any]]) -> list[Region]:
 
 
 def _choices(rows: list[dict[str, Any]]) -> File:
-    names = "|".join(row["name"] for row in rows if row["matrix"] and row["rounds"])
+    rounded = [row for row in rows if row["matrix"] and row["rounds"]]
+    names = "|".join(row["name"] for row in rounded)
     body = f'#pragma once\n\n#define TYPE_CHOICES "{names}"\n'
-    return source("src/cli/commands/types.h", FROM, body, "What --type takes.")
+    grouped = [row for row in rounded if row["scales"] not in ("", "row")]
+    weighed = [row["name"] for row in grouped if row["scales"] != "minimum"]
+    body += "// Those whose inputs are rounded in groups, and those that moments count in.\n"
+    body += f'#define GROUP_TYPES "{listed([row["name"] for row in grouped], "and")}"\n'
+    body += f'#define MOMENT_TYPES "{listed(weighed, "and")}"\n'
+    body += "// Of the first those that are smaller than q8.\n"
+    body += "#define SMALL_TYPES "
+    body += ", ".join(f'"{row["name"]}"' for row in grouped if row["bits"] < 8) + "\n"
+    return source("src/cli/engine/types.h", FROM, body, "What --type takes.")
 
 
 def outputs(_: Path) -> list[File | Region]:

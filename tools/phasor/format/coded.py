@@ -1,5 +1,5 @@
-"""Types whose scales are signed codes of a record's number (file-format.md, rule 1.27): q6,
-GGUF's Q6_K. numpy only.
+"""Types whose scales are signed codes of a record's number (file-format.md, rules 1.27, 1.28 and
+1.30): q6, q4x and q3, GGUF's Q6_K, IQ4_XS and Q3_K. numpy only.
 
 A value is w·d·c: w the integer of its code n, d the f16 number of a record (records.py), c the
 signed code of its W columns. Letters: N rows, K columns, R records of 256 columns.

@@ -44,9 +44,9 @@ REQUIRED = (META, DIRECTORY, DATA)
 class Quantized(NamedTuple):
     """A matrix that is quantized already: stored as it is."""
 
-    scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of q4m, q4k and q6 records (records.py)
+    scales: np.ndarray  # f16 (N, S); of q8r f32 (N, 1); of types of L.RECORDS records
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
-    type: int = L.Q8  # values of q8, q4t, q4, q2, q1 as they are; of q4m and q4k: 0 … 15
+    type: int = L.Q8  # values of types without records as they are; else codes
     rotated: bool = False  # the rotated matrix's, for rotated inputs (L.INPUTS_ROTATED)
 
     def widened(self, cols: int, dtype: Any = np.float64) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""The search for scales: of those that are tried for a few columns the one with the smallest error,
-in f32 and in the order of file-format.md. numpy only.
+"""Scale search: tries several scales for each group of columns and keeps the one with the smallest
+error. Computes in f32, in the order that file-format.md gives. numpy only.
 
 Letters: N rows, K columns, W columns that share a scale, M scales at once.
 """
@@ -18,7 +18,9 @@ DIVISORS = {
     Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
     Q4T: tuple(sign * i for sign in (-1, 1) for i in range(96, 161, 4)),
     Q6: tuple(sign * i for sign in (-1, 1) for i in range(28, 37)),
+    Q3: tuple(sign * i / 8 for sign in (-1, 1) for i in range(24, 41)),
 }
+DIVISORS[Q4X] = DIVISORS[Q4T]
 # The value of the table that is nearest to v, of two the larger, is that at ⌊2v⌋ + 256.
 _STANDARD = np.array(ROUNDED_TABLE, np.float32)
 _PLACES = np.searchsorted(_STANDARD[:-1] + _STANDARD[1:], np.arange(-256, 256), side="right")

@@ -2,8 +2,9 @@
 for by the columns that are still to be rounded (GPTQ, Frantar et al. 2022, from OBS, Hassibi and
 Stork 1993). numpy only; the types, layouts and sizes are those of every other quantizer.
 
-Letters: N rows, K columns, G groups of W columns (32; of q6 16), H (K, K) the mean of x·xᵀ over the
-inputs x of the matrix. What is made small is the error of the outputs, Σ over rows of eᵀ·H·e.
+Letters: N rows, K columns, G groups of W columns (32; of q6 and q3 16), H (K, K) the mean of x·xᵀ
+over the inputs x of the matrix. What is made small is the error of the outputs, Σ over rows of
+eᵀ·H·e.
 
 Columns are rounded a group at a time, the groups with the largest moments first and in a group the
 columns with the largest first. When a group's turn comes, its weights hold the corrections of those
@@ -32,14 +33,16 @@ Floats = NDArray[np.float32]
 _DAMPING = 0.1
 _REFINEMENTS = 2
 _WEIGHTS = 1 << 20  # of a block of rows
-TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K, L.Q6)
+TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K, L.Q6, L.Q4X, L.Q3)
 # The extreme weight of a group over each of these is a scale that is tried.
 _DIVISORS = {
     L.Q8: (128.0, 126.0, 124.0, 122.0, 120.0),
     L.Q4: tuple(sign * d / 4 for sign in (-1, 1) for d in range(25, 40, 2)),
     L.Q4T: tuple(float(sign * d) for sign in (-1, 1) for d in range(100, 157, 8)),
     L.Q6: tuple(float(sign * d) for sign in (-1, 1) for d in range(30, 35)),
+    L.Q3: tuple(float(sign * d / 8) for sign in (-1, 1) for d in range(25, 40, 2)),
 }
+_DIVISORS[L.Q4X] = _DIVISORS[L.Q4T]
 _MOST_CODE = 63  # of those that scales and minima of a record of q4k are stored as
 # How much of the range below and above its middle a grid with a minimum is tried to span.
 _SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
@@ -50,7 +53,7 @@ _SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
 
 
 class Grids(NamedTuple):
-    """Candidates for a group: a value is code·scale + least, of q4t table[code]·scale."""
+    """Candidates for a group: a value is code·scale + least, of q4t and q4x table[code]·scale."""
 
     scale: Floats  # (C, N)
     least: Floats  # (C, N), 0 in types without minima

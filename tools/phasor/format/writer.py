@@ -311,10 +311,10 @@ def write_model(
 
     source gives the weights of each slot, in the file's order; kind is the type of the matrices,
     one for all or a function of the slot; extra are the sections after the head; moments (K) of a
-    matrix's inputs say how much each counts in q8, q4, q4t; with all of them (K, K) it is rounded
-    as second_order does; inputs: L.INPUTS16 of the quantized matrices, L.INPUTS_ROTATED of those of
-    types in groups, or 0. Returns the rounding
-    of each type. PhasorError when a weight does not fit the descriptor.
+    matrix's inputs say how much each counts in types in groups without minima; with
+    all of them (K, K) it is rounded as second_order does; inputs: L.INPUTS16 of the quantized
+    matrices, L.INPUTS_ROTATED of those of types in groups, or 0. Returns the rounding of each type.
+    PhasorError when a weight does not fit the descriptor.
     """
     meta, extra = encode_meta(descriptor), extra or {}
     type_of = kind if callable(kind) else lambda slot: kind

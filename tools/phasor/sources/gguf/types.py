@@ -10,7 +10,7 @@ import numpy as np
 
 from phasor.errors import PhasorError
 from phasor.format import layout as L
-from phasor.format import minima, records
+from phasor.format import coded, minima, records
 from phasor.values import table
 
 
@@ -80,19 +80,52 @@ def _sixes(blocks: np.ndarray) -> np.ndarray:
     return q
 
 
-def _q6_k(blocks: np.ndarray) -> np.ndarray:
-    q = _sixes(blocks).astype(np.float32) - 32
-    scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
-    result: np.ndarray = (scale[:, :, None] * q).reshape(-1, 256)
+def _threes(blocks: np.ndarray) -> np.ndarray:
+    """(B, 16, 16): two bits of `q`, and the upper one of `high`."""
+    low = _fields(blocks["q"], 2, 32).reshape(-1, 8, 32)
+    bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    q: np.ndarray = (low | bits << 2).reshape(-1, 16, 16)
+    return q
+
+
+def _scales_q3_k(blocks: np.ndarray) -> np.ndarray:
+    return records.scale_codes(blocks["scales"], L.Q3)
+
+
+def _scales_iq4_xs(blocks: np.ndarray) -> np.ndarray:
+    """Of eight sub-blocks, (B, 8) int8: nibbles of four bytes, and two bits each of one number."""
+    low = _fields(blocks["scales"], 4, 1)
+    upper = blocks["upper"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
+    result: np.ndarray = (low | upper.astype(np.uint8) << 4).astype(np.int8) - np.int8(32)
     return result
 
 
-def _packed_q6_k(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What has no scale has no codes."""
-    of = np.empty(blocks.shape, records.record_of(L.Q6))
-    of["d"], of["codes"] = blocks["d"], blocks["scales"].view(np.uint8)
-    used = (of["codes"] != 0) & (of["d"] != 0)[:, None]
-    return of, np.where(used[:, :, None], _sixes(blocks), 0).astype(np.uint8)
+def _fours_xs(blocks: np.ndarray) -> np.ndarray:
+    """(B, 8, 32)."""
+    return _nibbles(blocks["q"].reshape(-1, 16)).reshape(-1, 8, 32)
+
+
+def _coded(
+    kind: int,
+    codes: Callable[[np.ndarray], np.ndarray],
+    scales: Callable[[np.ndarray], np.ndarray],
+) -> dict[str, Any]:
+    """A type of the same values as one of ours whose scales are signed codes of a block's number:
+    codes (B, S, W), scales (B, S) int8. In ours what has no scale has no codes."""
+
+    def widen(blocks: np.ndarray) -> np.ndarray:
+        scale = _halves(blocks, "d") * scales(blocks).astype(np.float32)
+        values = coded.integers(codes(blocks), kind).astype(np.float32) * scale[:, :, None]
+        result: np.ndarray = values.reshape(-1, 256)
+        return result
+
+    def packed(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        of, c = np.empty(blocks.shape, records.record_of(kind)), scales(blocks)
+        of["d"], of["codes"] = blocks["d"], records.packed_codes(c, kind)
+        used = (c != 0) & (blocks["d"] != 0)[:, None]
+        return of, np.where(used[:, :, None], codes(blocks), 0).astype(np.uint8)
+
+    return {"widen": widen, "keeps": kind, "packed": packed}
 
 
 def _fields(packed: np.ndarray, bits: int, run: int) -> np.ndarray:
@@ -294,16 +327,23 @@ TYPES = {
         packed=lambda b: (_records(b, L.Q4K), _fours_k(b)),
     ),
     13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K, nearest=L.Q8),
-    14: _type(
+    11: Type(
+        "Q3_K",
+        256,
+        np.dtype([("high", "u1", 32), ("q", "u1", 64), _SCALES, _D]),
+        **_coded(L.Q3, _threes, _scales_q3_k),
+    ),
+    14: Type(
         "Q6_K",
         256,
-        _q6_k,
-        L.Q6,
-        _Q_K,
-        ("high", "u1", 64),
-        ("scales", "i1", 16),
-        _D,
-        packed=_packed_q6_k,
+        np.dtype([_Q_K, ("high", "u1", 64), ("scales", "i1", 16), _D]),
+        **_coded(L.Q6, _sixes, lambda b: b["scales"]),
+    ),
+    23: Type(
+        "IQ4_XS",
+        256,
+        np.dtype([_D, ("upper", "<u2"), ("scales", "u1", 4), _Q_K]),
+        **_coded(L.Q4X, _fours_xs, _scales_iq4_xs),
     ),
     20: _type("IQ4_NL", 32, _scaled(_IQ4), L.Q4T, _D, _Q, packed=_one_scale(_IQ4)),
     34: _type(
@@ -362,7 +402,6 @@ OTHERS = {
     for number, name in table("""
         9 Q8_1
         10 Q2_K
-        11 Q3_K
         15 Q8_K
         16 IQ2_XXS
         17 IQ2_XS
@@ -370,7 +409,6 @@ OTHERS = {
         19 IQ1_S
         21 IQ3_S
         22 IQ2_S
-        23 IQ4_XS
         24 I8
         25 I16
         26 I32
