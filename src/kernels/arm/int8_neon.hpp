@@ -178,11 +178,11 @@ struct Int4Dotprod : Int8Dotprod {
 };
 #endif
 
-// Codes in two fields (CodeStep), as what they stand for: of step S and the next.
-template <Type T, class Int8>
+// Codes in two fields (CodeStep), of step S and the next: as they are, or with Less as what they
+// stand for.
+template <Type T, class Int8, bool Less>
 struct FineCodes : Int8 {
   using Weights = typename Int8::Weights;
-  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
   template <size_t S>
   static PHASOR_INLINE Weights codes(const unsigned char* group) {
     Weights w;
@@ -199,18 +199,19 @@ struct FineCodes : Int8 {
                        high = moved<kHigh>(vld1q_u8(group + Step::kHighAt + 16 * i)),
                        n = vandq_u8(vsliq_n_u8(low, high, Step::kLow),
                                     vdupq_n_u8((1 << kBits) - 1));
-      to[i] = vreinterpretq_s8_u8(vsubq_u8(n, vdupq_n_u8(code_less(T))));
+      to[i] = vreinterpretq_s8_u8(Less ? vsubq_u8(n, vdupq_n_u8(code_less(T))) : n);
     }
   }
 };
 // Half a group's sums in 16 bits: 4·32·127 fits.
 template <Type T>
-struct FineNeon : FineCodes<T, Int8Neon> {
+struct FineNeon : FineCodes<T, Int8Neon, true> {
   using Weights = Int8Neon::Weights;
   using Values = Int8Neon::Values;
   struct Sum {
     int16x8_t v[8];
   };
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t*) { to[0] = to[1] = 0; }
   static PHASOR_INLINE Sum start(int32_t) {
     Sum s;
     PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = vdupq_n_s16(0);
@@ -232,7 +233,13 @@ struct FineNeon : FineCodes<T, Int8Neon> {
 };
 #if defined(__ARM_FEATURE_DOTPROD)
 template <Type T>
-using FineDotprod = FineCodes<T, Int8Dotprod>;
+struct FineDotprod : FineCodes<T, Int8Dotprod, false> {
+  static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) {
+    PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
+      to[h] = -static_cast<int32_t>(code_less(T)) * vaddlvq_s8(vld1q_s8(x + h * kHalf));
+  }
+  static PHASOR_INLINE Int8Dotprod::Sum start(int32_t word) { return Int4Dotprod::start(word); }
+};
 #endif
 
 PHASOR_INLINE uint8x16_t looked_up(uint8x16_t table, uint8x16_t at) {
