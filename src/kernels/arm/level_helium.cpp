@@ -451,74 +451,84 @@ struct Helium {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
-  // Where the words of an output in the fields of codes of so many bits are, as lanes of four
-  // values of k of half a group; how far right these lanes are; and of either half the fields.
-  template <unsigned Bits>
-  struct FieldLanes {
-    static_assert(code_shift(Bits, kHalf) == 4, "where the second half begins");
-    static PHASOR_INLINE uint32x4_t steps() {
-      return Bits == 4   ? Q8::steps()
-             : Bits == 2 ? Fields<Type::q2>::steps()
-                         : Fields<Type::q1>::steps();
-    }
-    // Put: where the code has them.
-    template <int Put>
-    static PHASOR_INLINE uint8x16_t of(int8x16_t words, int half) {
-      const int move = Put - 4 * half;
-      uint32x4_t w = vreinterpretq_u32_s8(words);
-      if constexpr (Bits == 4) {
-        static_assert(Put == 0, "the low bits of a code");
-        if (half == 1) return vshrq_n_u8(vreinterpretq_u8_s8(words), 4);
-      } else {
-        const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1)),
-                        by = Bits == 2 ? vmulq_n_s32(vshrq_n_s32(lane, 1), -2) : vnegq_s32(lane);
-        w = vshlq_u32(w, vaddq_n_s32(by, move));
-      }
-      return vandq_u8(vreinterpretq_u8_u32(w), vdupq_n_u8(((1 << Bits) - 1) << Put));
-    }
-  };
   // Codes in two fields (CodeStep), with a scale for each half of a group (1.27, 1.30).
   template <Type T>
   struct Fine {
     static constexpr Type kType = T, kMinima = Type::f32;
     static constexpr unsigned kLow = low_bits(value_bits(T)), kHigh = value_bits(T) - kLow;
     static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
-    using Low = FieldLanes<kLow>;
-    using High = FieldLanes<kHigh>;
-    // Those of an output in either half.
+    static_assert((kLow == 4 && kHigh == 2) || (kLow == 2 && kHigh == 1), "as in codes");
+    // Where an output's words of four values of k are, whose fields begin `Bits` further left in
+    // each lane that has the bytes of one before; and how far these move to begin at one place,
+    // those of the second half four bits on.
+    template <unsigned Bits>
+    static PHASOR_INLINE uint32x4_t steps() {
+      return Bits == 4   ? Q8::steps()
+             : Bits == 2 ? Fields<Type::q2>::steps()
+                         : Fields<Type::q1>::steps();
+    }
+    template <unsigned Bits>
+    static PHASOR_INLINE int32x4_t moves(int put) {
+      const int32x4_t lane = vreinterpretq_s32_u32(vidupq_n_u32(0, 1));
+      return vaddq_n_s32(
+          Bits == 2 ? vmulq_n_s32(vshrq_n_s32(lane, 1), -2) : vnegq_s32(lane), put);
+    }
+    uint32x4_t low, high;       // addresses in a group
+    int32x4_t by_low, by_high;  // moves
+    PHASOR_INLINE Fine()
+        : low(steps<kLow>()),
+          high(steps<kHigh>()),
+          by_low(moves<2>(0)),
+          by_high(moves<kHigh>(kLow == 4 ? 0 : 2)) {}
+    // Those of an output in either half of the group at `at`.
     template <int Output>
-    static PHASOR_INLINE void codes(int8x16_t (&n)[2], uint32x4_t low, uint32x4_t high) {
+    PHASOR_INLINE void codes(int8x16_t (&n)[2], uint32_t at) const {
       constexpr int kHighAt = static_cast<int>(CodeStep<T, 0>::kHighAt);
-      const int8x16_t a = gathered<Output * 4>(low), b = gathered<kHighAt + Output * 4>(high);
-      PHASOR_UNROLL for (int h = 0; h < 2; ++h)
-        n[h] = vreinterpretq_s8_u8(
-            vorrq_u8(Low::template of<0>(a, h), High::template of<int{kLow}>(b, h)));
+      const int8x16_t a = gathered<Output * 4>(vaddq_n_u32(low, at)),
+                      b = gathered<kHighAt + Output * 4>(vaddq_n_u32(high, at));
+      const uint8x16_t below = vreinterpretq_u8_s8(a),
+                       above = vreinterpretq_u8_u32(
+                           vshlq_u32(vreinterpretq_u32_s8(b), by_high));
+      if constexpr (kLow == 4) {
+        const uint8x16_t six = vdupq_n_u8(63);
+        n[0] = vreinterpretq_s8_u8(vandq_u8(vsliq_n_u8(below, above, 4), six));
+        n[1] = vreinterpretq_s8_u8(vandq_u8(vsriq_n_u8(above, below, 4), six));
+      } else {
+        const uint8x16_t two = vreinterpretq_u8_u32(
+                             vshlq_u32(vreinterpretq_u32_s8(a), by_low)),
+                         all = vorrq_u8(vandq_u8(two, vdupq_n_u8(0x33)),
+                                        vandq_u8(above, vdupq_n_u8(0x44)));
+        n[0] = vreinterpretq_s8_u8(vandq_u8(all, vdupq_n_u8(7)));
+        n[1] = vreinterpretq_s8_u8(vshrq_n_u8(all, 4));
+      }
     }
   };
-  // The sums of output First + O of each plane's halves into the lanes of `sum`.
+  // The sums of output First + O with each plane's halves x into the lanes of `sum`.
   template <Type T, size_t Planes, int First, int O>
-  static PHASOR_INLINE void fine_sums(int32_t (&sum)[Planes][2][4], uint32x4_t low,
-                                      uint32x4_t high, const int8_t* x, size_t apart) {
+  static PHASOR_INLINE void fine_sums(int32x4_t (&sum)[Planes][2], const Fine<T>& fine,
+                                      uint32_t at, const int8x16_t (&x)[Planes][2]) {
     int8x16_t n[2];
-    Fine<T>::template codes<First + O>(n, low, high);
+    fine.template codes<First + O>(n, at);
     PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
       PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
-        sum[i][h][O] = vmladavq_s8(n[h], vldrbq_s8(x + i * apart + h * kHalf));
+        sum[i][h] = O == 0 ? vdupq_n_s32(vmladavq_s8(n[h], x[i][h]))
+                           : vsetq_lane_s32(vmladavq_s8(n[h], x[i][h]), sum[i][h], O);
   }
   // Adds one group to the chains of outputs First … First + 3. less: 32·Σx or 4·Σx of each plane's
   // halves.
   template <Type T, size_t Planes, int First>
-  static PHASOR_INLINE void four_fine(v4& acc, uint32x4_t low, uint32x4_t high, const int8_t* x,
-                                      size_t apart, const int32_t (&less)[Planes][2],
-                                      const Coded<T>& scales, size_t g, float sx) {
-    int32_t sum[Planes][2][4];
-    fine_sums<T, Planes, First, 0>(sum, low, high, x, apart);
-    fine_sums<T, Planes, First, 1>(sum, low, high, x, apart);
-    fine_sums<T, Planes, First, 2>(sum, low, high, x, apart);
-    fine_sums<T, Planes, First, 3>(sum, low, high, x, apart);
+  static PHASOR_INLINE void four_fine(v4& acc, const Fine<T>& fine, uint32_t at,
+                                      const int8x16_t (&x)[Planes][2],
+                                      const int32_t (&less)[Planes][2], const Coded<T>& scales,
+                                      size_t g, float sx) {
+    int32x4_t sum[Planes][2];
+    fine_sums<T, Planes, First, 0>(sum, fine, at, x);
+    fine_sums<T, Planes, First, 1>(sum, fine, at, x);
+    fine_sums<T, Planes, First, 2>(sum, fine, at, x);
+    fine_sums<T, Planes, First, 3>(sum, fine, at, x);
     PHASOR_UNROLL for (size_t h = 0; h < 2; ++h) {
       const auto of = [&](size_t i) PHASOR_LAMBDA {
-        return v4{vcvtq_f32_s32(vsubq_n_s32(vldrwq_s32(sum[i][h]), less[i][h]))};
+        return v4{vcvtq_f32_s32(vsubq_n_s32(sum[i][h], less[i][h]))};
       };
       v4 total = of(0);
       if constexpr (Planes == 2) total = fma(total, 255.0f, of(1));
@@ -531,22 +541,24 @@ struct Helium {
                                        const unsigned char* plane, const unsigned char* w,
                                        size_t groups) {
     const size_t apart = groups * kGroup;
+    const Fine<T> fine;
     Coded<T> scales;
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
     for (size_t g = 0; g < groups; ++g, x += kGroup, w += Fine<T>::kGroupBytes) {
       const uint32_t at = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w));
-      const uint32x4_t low = vaddq_n_u32(Fine<T>::Low::steps(), at),
-                       high = vaddq_n_u32(Fine<T>::High::steps(), at);
+      int8x16_t values[Planes][2];
       int32_t less[Planes][2];
       PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
-        PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
-          less[i][h] = int32_t{code_less(T)} * vaddvq_s8(vldrbq_s8(x + i * apart + h * kHalf));
+        PHASOR_UNROLL for (size_t h = 0; h < 2; ++h) {
+          values[i][h] = vldrbq_s8(x + i * apart + h * kHalf);
+          less[i][h] = int32_t{code_less(T)} * vaddvq_s8(values[i][h]);
+        }
       if (g % kSuper == 0) unpack(&scales, plane + g / kSuper * (record_bytes(T) * kLanes));
-      four_fine<T, Planes, 0>(acc[0], low, high, x, apart, less, scales, g, xs[g]);
-      four_fine<T, Planes, 4>(acc[1], low, high, x, apart, less, scales, g, xs[g]);
-      four_fine<T, Planes, 8>(acc[2], low, high, x, apart, less, scales, g, xs[g]);
-      four_fine<T, Planes, 12>(acc[3], low, high, x, apart, less, scales, g, xs[g]);
+      four_fine<T, Planes, 0>(acc[0], fine, at, values, less, scales, g, xs[g]);
+      four_fine<T, Planes, 4>(acc[1], fine, at, values, less, scales, g, xs[g]);
+      four_fine<T, Planes, 8>(acc[2], fine, at, values, less, scales, g, xs[g]);
+      four_fine<T, Planes, 12>(acc[3], fine, at, values, less, scales, g, xs[g]);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
