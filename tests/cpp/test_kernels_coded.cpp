@@ -41,8 +41,8 @@ struct Panel {
 }  // namespace
 
 TEST_CASE("rule 1.28: linear q4x, with codes of scales of −32 and 31 and activations of ±127") {
-  for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30, 35})
-    for (const size_t panels : Sizes{1, 2, 3, 4, 7})
+  for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 35})
+    for (const size_t panels : Sizes{1, 2, 3, 7})
       for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18, 54, 67, 260}) {
         if (groups > 18 && (rows > 1 || panels > 2) && (groups != 54 || rows < 35)) continue;
         compare_products<Panel, 32>(Type::q4x, rows, panels, groups);
