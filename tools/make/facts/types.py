@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Callable
 
@@ -249,7 +248,11 @@ def _weight_bits(row: dict[str, Any]) -> str:
 def _rule(row: dict[str, Any]) -> str:
     """A link to it."""
     text = (ROOT / "docs/reference/numerics.md").read_text(encoding="utf-8")
-    (heading,) = re.findall(rf"^### ({re.escape(row['rule'])} .*)$", text, re.M)
+    (heading,) = (
+        line.removeprefix("### ")
+        for line in text.splitlines()
+        if line.startswith(f"### {row['rule']} ")
+    )
     return f"[{row['rule']}](numerics.md#{slug(heading)})"
 
 
