@@ -207,7 +207,7 @@ struct IntWeights {
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
       Scales<Type::q4t>::scales(to, plane, g);
     }
-    // Where the table is of a panel that begins at `plane`.
+    // The table of a panel whose plane begins at `plane`.
     static PHASOR_INLINE const unsigned char* table(const unsigned char* plane) { return plane; }
     static PHASOR_INLINE void unpack(typename Q8::Unpacked& to, const unsigned char* w,
                                      const unsigned char* plane) {

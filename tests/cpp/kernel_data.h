@@ -253,6 +253,18 @@ inline std::vector<unsigned char> coded_panels(Random& random, Type type, size_t
   return w;
 }
 
+// A row of a matrix, in panels and in rows, as it is looked up.
+inline void compare_row(const std::vector<unsigned char>& panels,
+                        const std::vector<unsigned char>& flat, Type type, size_t rows,
+                        size_t cols, size_t row, const std::vector<float>& wanted) {
+  Array<float> y(cols, 1);
+  gather_row(y, panels.data(), type, Layout::panel16, rows, cols, row);
+  REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+  gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
+  REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+  REQUIRE(y.intact());
+}
+
 // The same of any quantized type.
 inline std::vector<unsigned char> panels_of(Random& random, Type type, size_t panels,
                                             size_t groups) {

@@ -79,12 +79,7 @@ TEST_CASE("rows of tables: q4t, q2 and q1 in panels and in rows") {
           if (k < cols)
             wanted[k] = panel.scale(o, k) * static_cast<float>(panel.value(o, k));
         }
-        Array<float> y(cols, 1);
-        gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
-        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-        gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
-        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-        REQUIRE(y.intact());
+        compare_row(w, flat, type, rows, cols, row, wanted);
       }
     }
 }

@@ -304,12 +304,7 @@ TEST_CASE("rows of tables: q8r and q8rh in panels and in rows") {
         rotate_block(turned.data() + k, block, rotation_scale(block));
       for (const Type type : {Type::q8r, Type::q8rh}) {
         const std::vector<float>& wanted = type == Type::q8r ? plain : turned;
-        Array<float> y(cols, 1);
-        gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
-        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-        gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
-        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
-        REQUIRE(y.intact());
+        compare_row(w, flat, type, rows, cols, row, wanted);
       }
     }
   }
