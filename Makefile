@@ -229,8 +229,12 @@ LEVEL_SRC := $(call level_sources,$(LEVELS))
 PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
 CLI_SRC   := $(sort $(wildcard $(CLI_FILES)))
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
-TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
+# The twin of level amx's tiles has all its products once more: it is compiled once, for the tests that take it.
+TEST_SHARED := $(addprefix tests/cpp/,main.cpp heap_counter.cpp memory_sanitizer.cpp support.cpp)
+TEST_TWIN   := tests/cpp/tile_level.cpp
+TEST_SRC  := $(wildcard $(TEST_SHARED) $(TEST_FILES:%=tests/cpp/test_%.cpp))
+TEST_SRC  += $(if $(filter tests/cpp/test_kernels% %/test_tiles_models.cpp,$(TEST_SRC)),$(wildcard $(TEST_TWIN)))
+TOOL_SRC  := $(filter-out $(TEST_SHARED) $(TEST_TWIN) $(wildcard tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
 # Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
 GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
@@ -321,6 +325,8 @@ $(CALM_FILES:%.cpp=$(CLI_OUT)/obj/%.o): CXX_CLI += $(CALM)
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+# Optimized, the twin's unrolled products take gcc ten times as long to compile, and run as long. Emscripten has no -Og.
+$(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(CASES_$(config))$(filter wasm,$(TARGET)),,-Og)
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@

@@ -1,7 +1,9 @@
 // Level amx's tiling on every machine, over the twin of its tiles. The whole level, over it, is
 // among product_levels().
+#include "tile_lanes.h"
 #include "tile_level.h"
 #include "tile_shapes.h"
+#include "tile_twin.h"
 
 using namespace kernel_test;
 
@@ -117,9 +119,9 @@ TEST_CASE("tiles: one configuration for a call, released at its end; none for on
   const Kernels& twin = tile_twin_level();
   for (const size_t rows : Sizes{1, 2, 15, 16, 40, 64})
     for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4}) {
-      TwinUnit::made = 0;
+      units_made = 0;
       check_shape(twin, {type, rows, 6, 4, 96});
-      CHECK(TwinUnit::made == (rows >= (whole_type(type) ? 2 : kTileRows) ? 1 : 0));
-      CHECK(TwinUnit::alive == 0);
+      CHECK(units_made == (rows >= (whole_type(type) ? 2 : kTileRows) ? 1 : 0));
+      CHECK(units_alive == 0);
     }
 }

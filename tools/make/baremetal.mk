@@ -202,8 +202,9 @@ BM_HOSTED   := build/$(BOARD)/hosted
 BM_HOSTED_CXX = -std=c++17 -mthumb $(BM_CPU) -O1 -DNDEBUG $(NUMERIC) -Isrc -Iinclude -Itests/cpp -isystem $(HEADERS) $(WARN) -DDOCTEST_CONFIG_NO_MULTITHREADING \
                 -DDOCTEST_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_COLORS_NONE -Wno-psabi
 BM_HOSTED_LINK = --specs=rdimon.specs -mthumb $(BM_CPU) -nostartfiles -T $(BM_DIR)/hosted.ld -Wl,--gc-sections,--no-warn-rwx-segments
-BM_TESTS    := main test_kernels test_kernels_whole test_kernels_minima test_kernels_fine test_kernels_coded test_kernels_inputs16 test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
+BM_TESTS    := main tile_level test_kernels test_kernels_whole test_kernels_minima test_kernels_fine test_kernels_coded test_kernels_inputs16 test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
 BM_HOSTED_KERNELS := $(filter %/status.o,$(BM_OBJ)) $(filter $(BM_OUT)/obj/src/kernels/%,$(BM_OBJ)) $(BM_HOSTED)/startup.o
+$(TEST_TWIN:tests/cpp/%.cpp=$(BM_HOSTED)/%.o): private BM_HOSTED_CXX += -Og
 $(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(BM_PREFIX)g++ $(BM_HOSTED_CXX) $(DEPEND) -c $< -o $@
