@@ -10,11 +10,6 @@
 namespace phasor::pieces {
 namespace {
 
-constexpr uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19,
-                   kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
-// into one character; no chain of real ones is half as long
-constexpr uint32_t kMostComposed = 32;
-
 // The replacement, zero-terminated, of exactly this key, or null.
 const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, size_t bytes) {
   MapWalk walk(t);
@@ -134,14 +129,8 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
 uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a,
                    const unsigned char* second, const Char& b) {
   if (b.code == kNoChar) return 0;
-  if (a.code - kLead < kLeads && b.code - kVowel < kVowels) {
-    return static_cast<uint32_t>(
-        write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
-  }
-  if (a.code - kSyllable < kSyllables && (a.code - kSyllable) % kTails == 0 &&
-      b.code - kTail - 1 < kTails - 1) {
-    return static_cast<uint32_t>(write_char(to, a.code + (b.code - kTail)));
-  }
+  const uint32_t syllable = compose_hangul(a.code, b.code);
+  if (syllable != kNoChar) return static_cast<uint32_t>(write_char(to, syllable));
   std::memcpy(to, first, a.bytes);
   std::memcpy(to + a.bytes, second, b.bytes);
   const unsigned char* const found = find_rule(t, to, a.bytes + b.bytes);

@@ -74,13 +74,29 @@ inline size_t write_char(unsigned char* to, uint32_t code) {
   return size;
 }
 
-// The canonical decomposition of a Hangul syllable (Unicode, 3.12), each part 3 bytes (9 of room).
+// Hangul (Unicode, 3.12): a syllable is a lead, a vowel and perhaps a tail; kTail stands for none.
+constexpr uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19,
+                   kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
+// into one character, canonically; no chain of real ones is half as long
+constexpr uint32_t kMostComposed = 32;
+
+inline bool is_syllable(uint32_t code) { return code - kSyllable < kSyllables; }
+
+// The canonical decomposition of a syllable, each part 3 bytes (9 of room).
 inline size_t decompose_hangul(unsigned char* to, uint32_t code) {
-  const uint32_t index = code - 0xAC00;
-  size_t size = write_char(to, 0x1100 + index / 588);
-  size += write_char(to + size, 0x1161 + index % 588 / 28);
-  if (index % 28 != 0) size += write_char(to + size, 0x11A7 + index % 28);
+  const uint32_t index = code - kSyllable, tail = index % kTails;
+  size_t size = write_char(to, kLead + index / (kVowels * kTails));
+  size += write_char(to + size, kVowel + index / kTails % kVowels);
+  if (tail != 0) size += write_char(to + size, kTail + tail);
   return size;
+}
+
+// The syllable of a lead and a vowel, or of a syllable without a tail and a tail; or kNoChar.
+inline uint32_t compose_hangul(uint32_t a, uint32_t b) {
+  if (a - kLead < kLeads && b - kVowel < kVowels)
+    return kSyllable + ((a - kLead) * kVowels + (b - kVowel)) * kTails;
+  const bool open = is_syllable(a) && (a - kSyllable) % kTails == 0;
+  return open && b - kTail - 1 < kTails - 1 ? a + (b - kTail) : kNoChar;
 }
 
 }  // namespace phasor::pieces

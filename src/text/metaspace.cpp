@@ -13,7 +13,7 @@
 namespace phasor::pieces {
 namespace {
 
-constexpr uint32_t kSyllable = 1u << 9;  // a class: the first map makes jamo of it
+constexpr uint32_t kToJamo = 1u << 9;  // a class: the first map makes jamo of it
 
 // The unit of the trie where the walks of the map that goes first begin; 0: there is none.
 uint32_t first_map(const Tokenizer& t) { return t.word_chars; }
@@ -69,8 +69,8 @@ struct Mapped {
         parts_bytes = rule.bytes;
         at += rule.consumed;
         from = at - char_before(text, at).bytes;
-      } else if (first_map(t) != 0 && c->code - 0xAC00 < 11172 &&
-                 (classes(t, c->code) & kSyllable) != 0) {
+      } else if (first_map(t) != 0 && is_syllable(c->code) &&
+                 (classes(t, c->code) & kToJamo) != 0) {
         made = nullptr;
         parts_bytes = decompose_hangul(syllable, c->code);
         at += c->bytes;

@@ -64,7 +64,7 @@ uint64_t normalize_bert(const Tokenizer& t, Output* out, const unsigned char* te
     at += c.bytes;
     if ((of & kRemoved) != 0) continue;
     Rule rule;
-    if ((of & kHangul) != 0 && c.code >= 0xAC00 && c.code <= 0xD7A3)
+    if ((of & kHangul) != 0 && is_syllable(c.code))
       to = {parts, decompose_hangul(parts, c.code)};
     else if (valid && match_rule(t, &rule, to.text, to.bytes, false))
       to = {rule.text, rule.bytes};
