@@ -4,6 +4,7 @@
 // member of the struct that holds it.
 #pragma once
 #include "descriptor.h"
+#include "roles.h"
 
 namespace phasor {
 
@@ -62,12 +63,12 @@ struct LayerTensors {
   NormTensors attention_before;
   Linear qkv, attention_out;
   NormTensors attention_inner, ffn_inner;  // of what attention_out and ffn_out read
-  Linear v;                     // where qkv has no rows of v (separate_v)
-  Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
-  Tensor taps, taps_bias;       // (window, q) of a short convolution, the oldest first; (q)
-  Tensor relative_keys;         // (w, entries)
-  Tensor relative_values;       // (entries, w)
-  Tensor relative_queries;      // (heads·w, entries)
+  Linear v;                                // where qkv has no rows of v (separate_v)
+  Tensor qkv_scale, ffn_scale;             // (D) of the inputs of qkv and ffn_in
+  Tensor taps, taps_bias;   // (window, q) of a short convolution, the oldest first; (q)
+  Tensor relative_keys;     // (w, entries)
+  Tensor relative_values;   // (entries, w)
+  Tensor relative_queries;  // (heads·w, entries)
   NormTensors q_norm, k_norm;
   Tensor score, cross_score;  // v (H·w) of an additive score
   NormTensors attention_after, cross_before;
@@ -78,14 +79,12 @@ struct LayerTensors {
   NormTensors ffn_after;
 };
 
-// Those that the blocks of few models have.
+// Those that the blocks of few models have: kFirstRareRole … kFirstFinalRole − 1.
 struct RareTensors {
   Linear per_layer_gate, per_layer_out;  // (P, D), (D, P), without biases
   NormTensors per_layer_after, v_norm;
   Tensor layer_scale;  // (1)
 };
-constexpr uint32_t kFirstRare = 0xA0;  // their roles, up to a stack's last norm
-constexpr uint32_t kFirstOfFinal = 0xF0;
 
 // What comes after the last block.
 struct OutputTensors {
@@ -104,9 +103,7 @@ enum TensorStack : uint32_t {
   kStackOutput = 5
 };
 constexpr uint32_t kStackPerHalf = kStackDecoder - kStackEncoder;
-constexpr uint32_t kFinalSet = 0xFFFF;    // of a stack's final norm
-constexpr uint32_t kRoleOfEmbedding = 1;  // in stacks 1 and 3, and of the output's matrix in 5
-constexpr uint32_t kRoleOfPerLayer = 10;  // in stack 3
+constexpr uint32_t kFinalSet = 0xFFFF;  // of a stack's final norm
 constexpr uint32_t input_stack(Half half) { return kStackSource + kStackPerHalf * half; }
 constexpr uint32_t block_stack(Half half) { return kStackEncoder + kStackPerHalf * half; }
 constexpr Half half_of(uint32_t stack) {  // of stacks 1 to 4

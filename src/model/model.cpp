@@ -63,13 +63,13 @@ class Binder {
         return m_->part<KindTables>(m_->tables_at) + r.index;
       case kStackSource:
       case kStackTarget:
-        if ((r.key & 0xFFu) >= kRoleOfPerLayer) return &m_->per_layer;
+        if ((r.key & 0xFFu) >= kRolePerLayer) return &m_->per_layer;
         return &m_->inputs[half];
       case kStackOutput:
         return static_cast<OutputTensors*>(m_);
       default:
         if (r.index == kFinalSet) return &m_->final_norms[half];
-        if ((r.key & 0xFFu) >= kFirstRare) {
+        if ((r.key & 0xFFu) >= kFirstRareRole) {
           Layer* const layer = m_->part<Layer>(m_->layers_at[half]) + r.index;
           layer->rare = (half == kDecoder ? m_->layer_count[kEncoder] : 0) + r.index + 1;
           return m_->part<RareTensors>(m_->rare_at) + layer->rare - 1;
@@ -171,8 +171,8 @@ uint32_t marks_of(uint32_t records) {
 bool has_rare(const File& file) {
   for (uint32_t i = 0; i < entry_count(file); ++i) {
     const uint32_t key = entry_at(file, i).key, stack = key >> 24, role = key & 0xFFu;
-    if ((stack == kStackEncoder || stack == kStackDecoder) && role >= kFirstRare &&
-        role < kFirstOfFinal)
+    if ((stack == kStackEncoder || stack == kStackDecoder) && role >= kFirstRareRole &&
+        role < kFirstFinalRole)
       return true;
   }
   return false;

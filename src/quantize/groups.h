@@ -32,10 +32,19 @@ float nearest_in_table(float v) noexcept;
 float nearest_int8(float v) noexcept;
 
 // Values that share a record of scales (layout.h): a group of q4m, eight of q4k and coded types.
-constexpr size_t kMostOfRecord = kGroup * kSuper;
 constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
 
-constexpr size_t kMostRecordBytes = 18;
+template <class OfType>
+constexpr size_t most_of_types(OfType of) {
+  size_t most = 0;
+  for (unsigned code = 1; code <= kTypes; ++code) {
+    const size_t n = of(static_cast<Type>(code));
+    if (n > most) most = n;
+  }
+  return most;
+}
+constexpr size_t kMostOfRecord = most_of_types(values_of_record);
+constexpr size_t kMostRecordBytes = most_of_types(record_bytes);
 
 // x (count ≤ values_of_record): their codes n (count), their record (record_bytes), and what these
 // stand for (count), as tools/phasor/format/minima.py and coded.py make them. moments (count) or

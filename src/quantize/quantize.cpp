@@ -11,19 +11,18 @@ namespace {
 
 constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAlign = 64;
 
-// Embeddings and the output's matrix have one role in their stacks.
+// Embeddings, and the output's matrix.
 bool is_end(const Entry& e) {
-  const uint32_t stack = e.key >> 24;
-  return e.key == (kStackTarget << 24 | kRoleOfPerLayer) ||
-         ((e.key & 0xFFu) == kRoleOfEmbedding &&
-          (stack == kStackSource || stack == kStackTarget || stack == kStackOutput));
+  const uint32_t stack = e.key >> 24, role = e.key & 0xFFu;
+  if (stack == kStackOutput) return role == kRoleOutputWeight;
+  return (stack == kStackSource && role == kRoleEmbedding) ||
+         (stack == kStackTarget && (role == kRoleEmbedding || role == kRolePerLayer));
 }
 
 // Tables of positions and segments have rows too, and stay f32.
 bool is_matrix(const Entry& e) {
   return e.layout == Layout::panel16 || (e.layout == Layout::rows && is_end(e));
 }
-
 
 // The form of the inputs that it is to have in that type.
 uint8_t wanted_inputs(const Conversion& c, const Entry& e, Type type) {
@@ -119,11 +118,11 @@ phasor_status measure(Conversion* c, phasor_error* error) {
     const Type to = wanted_type(*c, e, i);
     const uint8_t form = wanted_inputs(*c, e, to);
     if (e.type == to && !convertible(e, to, form))
-      return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
-                  tensor_name(e.key), " is ", type_name(e.type),
-                  form == kInputsRotated ? " for inputs that are not rotated"
-                                         : " for rotated inputs",
-                  ", and what was rounded is not rounded again: give the model in f32");
+      return fail(
+          error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key}, tensor_name(e.key),
+          " is ", type_name(e.type),
+          form == kInputsRotated ? " for inputs that are not rotated" : " for rotated inputs",
+          ", and what was rounded is not rounded again: give the model in f32");
     if (!convertible(e, to, form))
       return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
                   tensor_name(e.key), " is ", type_name(e.type),
@@ -160,8 +159,8 @@ phasor_status check_moments(const File& file, const phasor_quantize_options& opt
 }
 
 // The types of single tensors; whether one of them is quantized, and in groups.
-phasor_status check_types(const File& file, const phasor_quantize_options& options,
-                          bool* quantized, bool* grouped, phasor_error* error) {
+phasor_status check_types(const File& file, const phasor_quantize_options& options, bool* quantized,
+                          bool* grouped, phasor_error* error) {
   if (options.type_count != entry_count(file))
     return bad_input(error, {entry_count(file), options.type_count}, options.type_count,
                      " types, the file has ", entry_count(file), " tensors");
@@ -234,8 +233,8 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
     StoredError stored;
     if (type == e.type)
       memcpy(out + first, file.data + e.offset, static_cast<size_t>(size));
-    else if (!convert_matrix(out + first, type, wanted_inputs(*this, e, type),
-                             file.data + e.offset, e, of_inputs, &stored))
+    else if (!convert_matrix(out + first, type, wanted_inputs(*this, e, type), file.data + e.offset,
+                             e, of_inputs, &stored))
       return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
                   tensor_name(e.key), ": a weight is too large for ", type_name(type));
     if (of_inputs != nullptr && is_matrix(e)) of_inputs += e.cols;

@@ -29,7 +29,7 @@ TEST_CASE("limits of a model: behind the last tensor of a directory nothing is r
     file.erase(name);
   file.set("target.vocabulary", 1).set("decoder.width", 1).set("decoder.position", 0);
   file.sections.clear();
-  file.tensors = {{kStackTarget << 24 | kRoleOfEmbedding, kF32Rows, 1, 1, 0, std::string(4, '\0')}};
+  file.tensors = {{kStackTarget << 24 | kRoleEmbedding, kF32Rows, 1, 1, 0, std::string(4, '\0')}};
   const Said said = opened(file.write());
   expect(said, PHASOR_BAD_FILE,
          "decoder set 0: no tensor \"norm before attention, weight\", the descriptor asks for it");
@@ -155,7 +155,7 @@ TEST_CASE("limits of a model: a mark for every 16 records, and every record foun
 }
 
 TEST_CASE("limits of a model: an embedding that is wider or narrower than the model is projected") {
-  const uint32_t embedding = kStackTarget << 24 | kRoleOfEmbedding;
+  const uint32_t embedding = kStackTarget << 24 | kRoleEmbedding;
   for (const uint32_t width : {30u, 34u}) {
     WeightFile file("tiny-lm-f32");
     file.set("decoder.embedding_width", width).set("decoder.projection_bias", 1);

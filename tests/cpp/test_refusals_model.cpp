@@ -10,8 +10,8 @@ using namespace weight_files;
 
 namespace {
 
-constexpr uint32_t kOutputWeight = kStackOutput << 24 | kRoleOfEmbedding;
-constexpr uint32_t kTargetEmbedding = kStackTarget << 24 | kRoleOfEmbedding;
+constexpr uint32_t kOutputWeight = kStackOutput << 24 | kRoleOutputWeight;
+constexpr uint32_t kTargetEmbedding = kStackTarget << 24 | kRoleEmbedding;
 constexpr uint32_t kF32 = 1, kF64 = 6, kPanel16 = 1 << 8, kRows = 2 << 8, kVector = 3 << 8;
 
 }  // namespace

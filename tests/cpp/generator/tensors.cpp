@@ -9,59 +9,6 @@ namespace {
 
 using namespace phasor;
 
-// Roles of docs/reference/file-format.md, once more: the engine's table is what the models try.
-enum Role : uint32_t {
-  kRolePositions = 2,
-  kRoleSegments = 3,
-  kRoleEmbeddingNorm = 4,
-  kRoleProjection = 6,
-  kRoleInvFreq = 8,
-  kRoleOwnRow = 9,
-  kRolePerLayer = 10,
-  kRolePerLayerProjection = 12,
-  kRolePerLayerNorm = 14,
-  kRolePerLayerGate = 0xA0,
-  kRolePerLayerOut = 0xA2,
-  kRolePerLayerAfter = 0xA4,
-  kRoleVNorm = 0xA6,
-  kRoleLayerScale = 0xA8,
-  kRoleAttentionBefore = 0x10,
-  kRoleQkv = 0x20,
-  kRoleQkvScale = 0x22,
-  kRoleV = 0x24,
-  kRoleAttentionInner = 0x3E,
-  kRoleFfnInner = 0x8E,
-  kRoleTaps = 0x26,
-  kRoleTapsBias = 0x27,
-  kRoleFfnScale = 0x8A,
-  kRoleXielu = 0x8C,
-  kRoleRelativeKeys = 0x30,
-  kRoleRelativeValues = 0x31,
-  kRoleRelativeQueries = 0x32,
-  kRoleQNorm = 0x38,
-  kRoleKNorm = 0x3A,
-  kRoleScore = 0x3C,
-  kRoleCrossScore = 0x64,
-  kRoleAttentionOut = 0x40,
-  kRoleAttentionAfter = 0x48,
-  kRoleCrossBefore = 0x50,
-  kRoleCrossQ = 0x58,
-  kRoleCrossKv = 0x60,
-  kRoleCrossOut = 0x68,
-  kRoleCrossAfter = 0x70,
-  kRoleFfnBefore = 0x80,
-  kRoleFfnIn = 0x88,
-  kRoleFfnOut = 0x90,
-  kRoleFfnAfter = 0x98,
-  kRoleFinalNorm = 0xF0,
-  kRoleHead = 3,
-  kRoleHeadNorm = 5,
-  kRoleClassifier = 7,
-  kRoleRotary = 1,
-  kRoleT5Bias = 2,
-  kRoleSlopes = 3
-};
-
 // Weights as a trained model may have them, and others that are as valid.
 class Weights {
  public:
@@ -194,8 +141,7 @@ void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value va
       *byte(i + 4 + g) |= static_cast<unsigned char>(t >> 4 << 6);
     }
   }
-  for (uint32_t k = 0; k < cols; ++k)
-    *value(k) |= code_of(type, k, w->bits());
+  for (uint32_t k = 0; k < cols; ++k) *value(k) |= code_of(type, k, w->bits());
 }
 
 // A row of a coded type that no quantizer gives: numbers of either sign, now and then none, any
@@ -203,7 +149,7 @@ void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value va
 // `lanes` rows, of which it is the one at `lane`.
 template <class ByteAt, class GroupAt>
 void any_coded_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, ByteAt byte,
-                  GroupAt group) {
+                   GroupAt group) {
   const size_t size = phasor::record_bytes(type), codes = phasor::record_codes(type);
   const bool eight = phasor::scale_bits(type) == 8;
   for (uint64_t i = 0; i < row_record_bytes(type, groups_of(cols)); i += size) {
@@ -211,8 +157,8 @@ void any_coded_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t la
     unsigned char number[2];
     store_u16(number, any_scale(w, true));
     for (uint64_t j = 0; j < 2; ++j)  // which the codes multiply
-      *byte(i + j) = static_cast<unsigned char>(number[j] -
-                                                (j == 1 && (number[1] & 0x7F) >= 0x14) * 0x10);
+      *byte(i + j) =
+          static_cast<unsigned char>(number[j] - (j == 1 && (number[1] & 0x7F) >= 0x14) * 0x10);
     for (size_t c = 0; c < codes && columns + c * phasor::scale_span(type) < cols; ++c) {
       const unsigned code = static_cast<unsigned>(w->bits() & 255);
       const auto put = [&](size_t at, unsigned bits) {
@@ -282,17 +228,15 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
   for (uint32_t row = 0; row < rows; ++row) {
     unsigned char* const p = out->data();
     if (whole_type(type)) {
-      any_whole_row(w, type, cols, p + 4 * row, [=](uint32_t k) {
-        return p + plane + phasor::row_index(type, cols, row, k);
-      });
+      any_whole_row(w, type, cols, p + 4 * row,
+                    [=](uint32_t k) { return p + plane + phasor::row_index(type, cols, row, k); });
       continue;
     }
     if (minimum_type(type)) {
       unsigned char* const values =
           p + record_plane_bytes(type, rows, groups) + row * groups * (kGroup / 2);
       any_minimum_row(
-          w, type, cols,
-          [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
+          w, type, cols, [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
           [=](uint32_t k) { return values + k / kGroup * (kGroup / 2) + k % (kGroup / 2); });
       continue;
     }
@@ -429,7 +373,7 @@ void write_kind(Writer* w, const KindDescriptor& k, uint32_t index) {
   w->at(kStackKinds, index);
   if (k.rotary_width != 0) w->frequencies(kRoleRotary, k.rotary_width / 2);
   if (k.position == kT5Bias) w->table(kRoleT5Bias, k.heads, 2 * reach(k) + 1, 1);
-  if (k.position == kAlibi) w->vector(kRoleSlopes, k.heads, 0.3f, 0.25f);
+  if (k.position == kAlibi) w->vector(kRoleAlibi, k.heads, 0.3f, 0.25f);
 }
 
 void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embedding) {
@@ -437,15 +381,14 @@ void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embeddin
   const uint32_t width = input_width(s);
   w->at(which == 0 ? kStackSource : kStackTarget, 0);
   if (d.sides[which].embedding_shared == 0)
-    w->matrix(kRoleOfEmbedding, embedding, {{d.sides[which].vocabulary, 0, 0}}, s.embedding_width,
-              1);
+    w->matrix(kRoleEmbedding, embedding, {{d.sides[which].vocabulary, 0, 0}}, s.embedding_width, 1);
   if (s.position == kPositionLearned) w->table(kRolePositions, s.max_positions, width, 0.5f);
   if (s.segments != 0) w->table(kRoleSegments, s.segments, width, 0.5f);
   if (s.embedding_norm != kNormNone)
     w->norm(kRoleEmbeddingNorm, width, s.embedding_norm == kNormLayer);
   if (s.embedding_width != s.width)
     w->linear(kRoleProjection, {{s.width, 0, 0}}, s.embedding_width, s.projection_bias);
-  if (sinusoidal(s)) w->frequencies(kRoleInvFreq, width / 2);
+  if (sinusoidal(s)) w->frequencies(kRoleSinusoid, width / 2);
   if (d.sides[which].own_row != 0) w->vector(kRoleOwnRow, s.embedding_width, 0, 1);
   if (const uint32_t values = s.per_layer_width * s.layers.count / 2) {
     w->matrix(kRolePerLayer, Layout::rows, {{d.sides[which].vocabulary, 0, 0}}, values, 1);
@@ -525,8 +468,8 @@ void write_output(Writer* w, const Descriptor& d) {
   const float spread = 1 / std::sqrt(float(inputs));
   w->at(kStackOutput, 0);
   if (o.output == kOutputLogits && o.tied == kTiedOwn)
-    w->matrix(kRoleOfEmbedding, Layout::panel16, {{rows, 0, 0}}, inputs, spread);
-  if (o.output == kOutputLogits && o.bias != 0) w->vector(kRoleOfEmbedding + 1, rows, 0, 0.5f);
+    w->matrix(kRoleOutputWeight, Layout::panel16, {{rows, 0, 0}}, inputs, spread);
+  if (o.output == kOutputLogits && o.bias != 0) w->vector(kRoleOutputBias, rows, 0, 0.5f);
   if (o.head_width != 0) w->linear(kRoleHead, {{o.head_width, 0, 0}}, width, o.head_bias);
   if (o.head_norm != kNormNone) w->norm(kRoleHeadNorm, inputs, o.head_norm == kNormLayer);
   if (o.output == kOutputClasses) w->linear(kRoleClassifier, {{rows, 0, 0}}, inputs, o.bias);

@@ -197,10 +197,10 @@ Convertible convertible(const Opened& o, const char* type, const char* ends) {
   phasor_tensor t{};
   t.struct_size = sizeof t;
   for (uint32_t i = 0; phasor_tensor_get(o.model(), i, &t) == PHASOR_OK; ++i) {
-    const bool outer = t.stack == phasor::kStackSource || t.stack == phasor::kStackTarget ||
-                       t.stack == phasor::kStackOutput;
-    const bool end = (outer && t.role == phasor::kRoleOfEmbedding) ||
-                     (t.stack == phasor::kStackTarget && t.role == phasor::kRoleOfPerLayer);
+    const bool outer = t.stack == phasor::kStackSource || t.stack == phasor::kStackTarget;
+    const bool end = (outer && t.role == phasor::kRoleEmbedding) ||
+                     (t.stack == phasor::kStackTarget && t.role == phasor::kRolePerLayer) ||
+                     (t.stack == phasor::kStackOutput && t.role == phasor::kRoleOutputWeight);
     if (std::strcmp(t.layout, "panel16") != 0 && !end) continue;
     const char* const to = end ? ends : type;
     const bool same = std::strcmp(t.type, to) == 0;
@@ -661,8 +661,7 @@ void check_text(const Trial& t, const Running& r, uint32_t side, const std::stri
   const char* const given = reinterpret_cast<const char*>(bytes.data());
   phasor_status status =
       phasor_text_to_ids(r.session(), side, 0, nullptr, 0, &count, given, text.size(), &error);
-  if (status ==
-      PHASOR_BAD_INPUT) {  // words without an unknown; more bytes than the section says
+  if (status == PHASOR_BAD_INPUT) {  // words without an unknown; more bytes than the section says
     const bool may = tokenizer.trie != nullptr || tokenizer.model == model_of(ModelNumber::words) ||
                      tokenizer.model == model_of(ModelNumber::wordpiece) ||
                      tokenizer.model == model_of(ModelNumber::pipeline);

@@ -192,16 +192,22 @@ def _engine(facts: dict) -> File:
     return source("src/format/roles.inc", FROM, body, "The rows of each set, for tensors.cpp.")
 
 
-def _names(facts: dict) -> File:
-    body = "#pragma once\n#include <stdint.h>\n\nnamespace cli {\n\n"
+_PARTS = f"""\
+// Of a block: the first in RareTensors, and the first of its stack's last norm.
+constexpr uint32_t kFirstRareRole = 0x{FIRST_RARE:X};
+constexpr uint32_t kFirstFinalRole = 0x{FIRST_FINAL:X};
+"""
+
+
+def _names(facts: dict, path: str, space: str, about: str, more: str = "") -> File:
+    body = f"#pragma once\n#include <stdint.h>\n\nnamespace {space} {{\n\n"
     for section in STACKS:
         for key, role in facts[section].items():
             name = key.title().replace("_", "")
             value = _hex(STACKS[section], role["number"])
             body += f"constexpr uint32_t kRole{name} = {value};\n"
-    body += "\n}  // namespace cli\n"
-    about = "cli: the numbers of roles, in the stacks that have them."
-    return source("src/cli/engine/roles.h", FROM, body, about)
+    body += f"{more}\n}}  // namespace {space}\n"
+    return source(path, FROM, body, f"{about}: the numbers of roles, in the stacks that have them.")
 
 
 # ---- Python and the page
@@ -253,4 +259,8 @@ def _page(facts: dict) -> Region:
 
 def outputs(_: Path) -> list[File | Region]:
     facts = table("roles")
-    return [_names(facts), _engine(facts), _converter(facts), _page(facts)]
+    names = [
+        _names(facts, "src/format/roles.h", "phasor", "format", _PARTS),
+        _names(facts, "src/cli/engine/roles.h", "cli", "cli"),
+    ]
+    return [*names, _engine(facts), _converter(facts), _page(facts)]
