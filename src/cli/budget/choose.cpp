@@ -18,17 +18,15 @@ namespace {
 constexpr const char *kMiddle = "q8", *kAbove = "f16";
 constexpr const char* kBelow[] = {SMALL_TYPES};
 constexpr double kWorthWhile = 0.0005;  // divergence by which inputs of 16 bits must be better
-constexpr uint64_t kAlign = 64, kAtOnce = uint64_t{1} << 27;
-// Shares of the price of a way that are its time, where both bytes and time are limited.
-constexpr double kShares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1};
+constexpr uint64_t kAtOnce = uint64_t{1} << 27;
 constexpr uint32_t kChunk = 16;  // of a session that shares its RAM with the weights
 constexpr int kTries = 4;  // choices until one is measured to be fast and small enough
-
-uint64_t padded(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 struct File {
   Block block;
   size_t bytes = 0;
+  File() = default;
+  File(File&& other) noexcept { take(&other); }
   void take(File* other) {
     block.swap(&other->block);
     std::swap(bytes, other->bytes);
@@ -42,6 +40,13 @@ struct Matrix {
   double share;            // of a token's products
   vector<Way> all;         // in the order of measurement
   size_t chosen = 0;       // of them
+};
+
+// A type to measure each matrix in; the file of all in it, and its time, once they were needed.
+struct Candidate {
+  const char* type;
+  File made{};
+  double seconds = 0;
 };
 
 // All matrices in one type.
@@ -169,10 +174,11 @@ class Search {
     return true;
   }
 
-  // All matrices in one type, and the time of that file. False: a line says why, or *refused: a
-  // weight is too large for the type.
-  bool make_whole(const char* type, File* out, double* seconds, bool* refused) {
-    return convert(options(type), file_, bytes_, out, refused) && time(*out, seconds);
+  // All matrices in the candidate's type, and the time of that file. False: a line says why, or
+  // *refused: a weight is too large for the type.
+  bool make_whole(Candidate* c, bool* refused) {
+    return convert(options(c->type), file_, bytes_, &c->made, refused) &&
+           time(c->made, &c->seconds);
   }
 
   // Measures how fast a file is, where that counts.
@@ -184,58 +190,53 @@ class Search {
            seconds_of_token(&e, w_.board->threads, w_.board->cache, seconds);
   }
 
-  // False where a matrix is quantized already: a line says so. *first and *seconds: the first
-  // candidate's file, where it was timed.
-  bool list_candidates(vector<const char*>* out, File* first, double* seconds) {
-    const auto fits = [this](const char* type, File* made, double* time, bool* fit) {
-      const phasor_quantize_options to = options(type);
-      size_t bytes = 0;
-      if (phasor_quantize_size(&bytes, file_, bytes_, &to, &error_) != PHASOR_OK) return fail();
-      *fit = bytes <= room_;
-      if (!*fit || w_.seconds == 0) return true;
-      bool refused = false;
-      if (make_whole(type, made, time, &refused)) return *fit = *time <= w_.seconds, true;
-      File().take(made);
-      return *fit = false, refused;
-    };
-    bool middle = false, above = false;
-    File other;
-    double others = 0;
-    if (!fits(kMiddle, first, seconds, &middle) || !fits(kAbove, &other, &others, &above))
-      return false;
-    out->push_back(kMiddle);
-    exact_below_ = middle;
-    out->insert(out->end(), std::begin(kBelow), std::end(kBelow));
-    if (middle || above) out->push_back(kAbove);
+  // Whether the file of a candidate is within what is wanted. False where a matrix is quantized
+  // already: a line says so.
+  bool fits(Candidate* c, bool* fit) {
+    const phasor_quantize_options to = options(c->type);
+    size_t bytes = 0;
+    if (phasor_quantize_size(&bytes, file_, bytes_, &to, &error_) != PHASOR_OK) return fail();
+    *fit = bytes <= room_;
+    if (!*fit || w_.seconds == 0) return true;
+    bool refused = false;
+    if (make_whole(c, &refused)) return *fit = c->seconds <= w_.seconds, true;
+    File().take(&c->made);
+    return *fit = false, refused;
+  }
+
+  bool list_candidates(vector<Candidate>* out) {
+    Candidate middle{kMiddle}, above{kAbove};
+    if (!fits(&middle, &exact_below_)) return false;
+    bool larger = exact_below_;
+    if (!larger && !fits(&above, &larger)) return false;
+    out->push_back(std::move(middle));
+    for (const char* type : kBelow) out->push_back({type});
+    if (larger) out->push_back(std::move(above));
     return true;
   }
 
   // What each matrix costs in each type: it alone, in the exact weights, has the type's values.
   bool measure_ways() {
-    vector<const char*> candidates;
-    File first_made;
-    double seconds = 0;
-    if (!list_candidates(&candidates, &first_made, &seconds)) return false;
+    vector<Candidate> candidates;
+    if (!list_candidates(&candidates)) return false;
     size_t done = 0;
-    for (const char* type : candidates) {
-      File made;
+    for (Candidate& listed : candidates) {
+      Candidate c = std::move(listed);  // whose memory is free behind this turn
       bool refused = false;
-      made.take(&first_made);
-      if (made.bytes == 0 && !make_whole(type, &made, &seconds, &refused) && !refused)
-        return false;
+      if (c.made.bytes == 0 && !make_whole(&c, &refused) && !refused) return false;
       if (refused && matrices_.empty()) return fail();
       done += refused ? matrices_.size() : 0;
       if (refused) continue;
       Engine sizes;
-      if (!sizes.open_bytes(w_.name, made.block.data(), made.bytes, w_.isa)) return false;
+      if (!sizes.open_bytes(w_.name, c.made.block.data(), c.made.bytes, w_.isa)) return false;
       if (matrices_.empty()) list_matrices(sizes);
-      const bool all_have_it = !exact_below_ || strcmp(type, kMiddle) == 0 || floats(type);
-      if (all_have_it) uniform_.push_back({type, made.bytes, seconds});
+      const bool all_have_it = !exact_below_ || c.type == kMiddle || floats(c.type);
+      if (all_have_it) uniform_.push_back({c.type, c.made.bytes, c.seconds});
       const size_t all = matrices_.size() * candidates.size();
       for (size_t first = 0; first < matrices_.size();)
-        if (!measure_some(type, made, sizes, seconds, all_have_it, all, &first, &done))
-          return false;
+        if (!measure_some(c, sizes, all_have_it, all, &first, &done)) return false;
     }
+    double seconds = 0;
     if (!time(work_, &seconds)) return false;
     for (Matrix& m : matrices_) m.all.push_back({"f32", m.bytes, 0, m.share * seconds});
     return true;
@@ -243,12 +244,12 @@ class Search {
 
   // Some matrices from *first on: no more than kAtOnce bytes have their values in f32. `every`: not
   // only those whose values the type keeps, which need no measurement.
-  bool measure_some(const char* type, const File& made, const Engine& sizes, double seconds,
-                    bool every, size_t all, size_t* first, size_t* done) {
+  bool measure_some(const Candidate& c, const Engine& sizes, bool every, size_t all, size_t* first,
+                    size_t* done) {
     unsigned char* const weights = static_cast<unsigned char*>(work_.block.data());
-    phasor_quantize_options back = options(type);
+    phasor_quantize_options back = options(c.type);
     vector<const char*> types = types_;
-    for (const Matrix& m : matrices_) types[m.tensor] = type;
+    for (const Matrix& m : matrices_) types[m.tensor] = c.type;
     size_t last = *first;
     uint64_t bytes = 0;
     do {
@@ -259,7 +260,7 @@ class Search {
     back.type_count = count_of(types);
     File rounded;
     Engine values;
-    if (!convert(back, made.block.data(), made.bytes, &rounded) ||
+    if (!convert(back, c.made.block.data(), c.made.bytes, &rounded) ||
         !values.open_bytes(w_.name, rounded.block.data(), rounded.bytes, w_.isa))
       return false;
     const auto* from = static_cast<const unsigned char*>(rounded.block.data());
@@ -278,79 +279,23 @@ class Search {
         memcpy(at, kept.data(), kept.size());
         if (!measured) return false;
       }
-      m.all.push_back({type, tensor_at(sizes, m.tensor).bytes, harm, m.share * seconds});
+      m.all.push_back({c.type, tensor_at(sizes, m.tensor).bytes, harm, m.share * c.seconds});
     }
     return true;
   }
 
-  // The cheapest way of each, then the step that brings most for its price, as long as it fits
-  // (the continuous knapsack's order: Dantzig 1957). A price is in bytes; a share of it is time.
-  // False where the cheapest ways do not fit.
-  bool allot_by(double share, vector<Way>* chosen) {
-    const double rate = share == 0 ? 0 : double(work_.bytes) / seconds_;
-    vector<vector<Way>> hulls;
-    uint64_t total = work_.bytes;  // padded tensors, and what is no matrix
-    double seconds = 0;
-    const auto fits = [&] { return total <= room_ && (seconds_ == 0 || seconds <= seconds_); };
-    struct Step {
-      double gain;
-      size_t matrix, way;
-    };
-    vector<Step> steps;
-    chosen->clear();
-    for (const Matrix& m : matrices_) {
-      vector<Way> ways = m.all;
-      for (Way& way : ways)
-        way.price = (1 - share) * double(way.bytes) + share * rate * way.seconds;
-      hulls.push_back(hull(ways));
-      const vector<Way>& on = hulls.back();
-      chosen->push_back(on[0]);
-      total += padded(on[0].bytes) - padded(m.bytes);
-      seconds += on[0].seconds;
-      for (size_t k = 1; k < on.size(); ++k)
-        steps.push_back({gain(on[k - 1], on[k]), hulls.size() - 1, k});
-    }
-    least_bytes_ = min(least_bytes_, total);
-    if (total <= room_) least_seconds_ = min(least_seconds_, seconds);
-    if (!fits()) return false;
-    std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
-      if (a.gain != b.gain) return a.gain > b.gain;
-      return a.matrix != b.matrix ? a.matrix < b.matrix : a.way < b.way;
-    });
-    for (const Step& step : steps) {
-      Way& is = (*chosen)[step.matrix];
-      const vector<Way>& on = hulls[step.matrix];
-      if (is.type != on[step.way - 1].type) continue;  // a step before it did not fit
-      const Way& next = on[step.way];
-      total += padded(next.bytes) - padded(is.bytes);
-      seconds += next.seconds - is.seconds;
-      if (fits()) {
-        is = next;
-        continue;
-      }
-      total -= padded(next.bytes) - padded(is.bytes);
-      seconds -= next.seconds - is.seconds;
-    }
-    return true;
-  }
-
-  // The choice of least harm of all shares.
+  // The choice of least harm. False: the cheapest ways do not fit.
   bool allot() {
-    double least = 0;
-    bool found = false;
-    vector<Way> ways;
-    for (const double share : kShares) {
-      // without a limit of the time, or of the bytes, the other is the price
-      if (share != (seconds_ == 0 ? 0 : room_ == UINT64_MAX ? 1 : share)) continue;
-      if (!allot_by(share, &ways)) continue;
-      double harm = 0;
-      for (const Way& way : ways) harm += way.harm;
-      if (found && harm >= least) continue;
-      found = true;
-      least = harm;
-      for (size_t i = 0; i < ways.size(); ++i) choose(&matrices_[i], ways[i].type);
+    vector<vector<Way>> ways;
+    Room room{work_.bytes, work_.bytes, room_, seconds_};
+    for (const Matrix& m : matrices_) {
+      ways.push_back(m.all);
+      room.fixed -= padded(m.bytes);
     }
-    return found;
+    vector<Way> chosen;
+    if (!cli::allot(ways, room, &chosen, &least_)) return false;
+    for (size_t i = 0; i < chosen.size(); ++i) choose(&matrices_[i], chosen[i].type);
+    return true;
   }
   void choose(Matrix* m, const char* type) {
     m->chosen = 0;
@@ -358,17 +303,17 @@ class Search {
     types_[m->tensor] = type;
   }
   bool no_choice() const {
-    if (least_bytes_ > room_ && room_ != w_.bytes)
+    if (least_.bytes > room_ && room_ != w_.bytes)
       return data_error("--ram %s: a session and the smallest file of this model take %s bytes. "
                         "TRY: a smaller --context, or --flash",
                         grouped(w_.ram).c_str(),
-                        grouped(w_.ram - min(room_, w_.ram) + least_bytes_).c_str()),
+                        grouped(w_.ram - min(room_, w_.ram) + least_.bytes).c_str()),
              false;
-    if (least_bytes_ > room_)
+    if (least_.bytes > room_)
       return data_error("%s %s: the smallest file of this model has %s bytes", w_.flag,
-                        grouped(w_.bytes).c_str(), grouped(least_bytes_).c_str()),
+                        grouped(w_.bytes).c_str(), grouped(least_.bytes).c_str()),
              false;
-    return too_slow(least_seconds_);
+    return too_slow(least_.seconds);
   }
   bool too_slow(double seconds) const {
     return data_error("--tokens-per-second %.6g: the fastest file of this size makes %.1f here. "
@@ -489,8 +434,7 @@ class Search {
   uint64_t room_ = 0;       // bytes that the file may have
   double seconds_ = 0;      // that a token may take; 0: any
   bool exact_below_ = false;  // smaller types than q8 only for matrices that have their values
-  uint64_t least_bytes_ = UINT64_MAX;
-  double least_seconds_ = 1e300;
+  Least least_;
 };
 
 }  // namespace
