@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "bench_file.h"
@@ -23,6 +22,7 @@ namespace {
 
 using bench::block;
 using bench::die;
+using bench::into;
 using bench::memory;
 using bench::now;
 
@@ -131,6 +131,12 @@ class Decoder {
   uint32_t sequences_, vocabulary_ = 0;
 };
 
+uint32_t cache_of(const char* name) {
+  return std::strcmp(name, "q8") == 0    ? PHASOR_CACHE_Q8
+         : std::strcmp(name, "f16") == 0 ? PHASOR_CACHE_F16
+                                         : PHASOR_CACHE_F32;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -138,26 +144,13 @@ int main(int argc, char** argv) {
   uint32_t threads = 1, context = 1024, sequences = 1, chunk = 0;
   uint32_t cache = PHASOR_CACHE_F32;
   const char* isa = nullptr;  // the best
-  for (int i = 2; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (flag == "--threads")
-      threads = value;
-    else if (flag == "--context")
-      context = value;
-    else if (flag == "--sequences")
-      sequences = value;
-    else if (flag == "--chunk")
-      chunk = value;
-    else if (flag == "--isa")
-      isa = argv[i + 1];
-    else if (flag == "--cache")
-      cache = std::strcmp(argv[i + 1], "q8") == 0    ? PHASOR_CACHE_Q8
-              : std::strcmp(argv[i + 1], "f16") == 0 ? PHASOR_CACHE_F16
-                                                     : PHASOR_CACHE_F32;
-    else
-      die(argv[i], "unknown flag");
-  }
+  bench::read_flags(argc, argv, 2,
+                    {{"--threads", into(&threads)},
+                     {"--context", into(&context)},
+                     {"--sequences", into(&sequences)},
+                     {"--chunk", into(&chunk)},
+                     {"--isa", [&](const char* name) { isa = name; }},
+                     {"--cache", [&](const char* name) { cache = cache_of(name); }}});
   if (argc < 2) die("arguments", "expected MODEL");
   Decoder decoder(argv[1], threads, context, sequences, chunk, cache, isa);
   std::fflush(stdout);

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "bench_file.h"
@@ -22,6 +21,7 @@ namespace {
 
 using bench::block;
 using bench::die;
+using bench::into;
 using bench::memory;
 using bench::now;
 
@@ -31,22 +31,12 @@ int main(int argc, char** argv) {
   phasor_request_amx();
   uint32_t length = 64, batch = 1, threads = 1, chunk = 256;
   double seconds = 1;
-  for (int i = 2; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (flag == "--length")
-      length = value;
-    else if (flag == "--batch")
-      batch = value;
-    else if (flag == "--threads")
-      threads = value;
-    else if (flag == "--chunk")
-      chunk = value;
-    else if (flag == "--seconds")
-      seconds = std::strtod(argv[i + 1], nullptr);
-    else
-      die(argv[i], "unknown flag");
-  }
+  bench::read_flags(argc, argv, 2,
+                    {{"--length", into(&length)},
+                     {"--batch", into(&batch)},
+                     {"--threads", into(&threads)},
+                     {"--chunk", into(&chunk)},
+                     {"--seconds", [&](const char* n) { seconds = std::strtod(n, nullptr); }}});
   if (argc < 2) die("arguments", "expected MODEL --length N --batch B --threads T");
   const unsigned long long before = memory("VmRSS:");
   size_t bytes = 0;

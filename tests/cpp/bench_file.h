@@ -1,5 +1,5 @@
-// What the benchmarks' drivers share: the clock, errors, and a weight file and blocks of memory as
-// the program has them (src/cli/host/memory.h), kept until the process ends.
+// What the benchmarks' drivers share: the clock, errors, flags, and a weight file and blocks of
+// memory as the program has them (src/cli/host/memory.h), kept until the process ends.
 #pragma once
 #include <sys/stat.h>
 
@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
 #include <string>
 
 #include "cli/host/memory.h"
@@ -27,6 +29,29 @@ inline double now() {
 [[noreturn]] inline void die(const char* what, const char* why) {
   std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
   std::exit(1);
+}
+
+// A flag, and what is done with its value.
+struct Flag {
+  const char* name;
+  std::function<void(const char*)> take;
+};
+inline uint32_t number(const char* text) {
+  return static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
+}
+// Puts a flag's number at a place.
+inline auto into(uint32_t* place) {
+  return [place](const char* text) { *place = number(text); };
+}
+
+// Takes flags and their values in turns, from argument `first` on.
+inline void read_flags(int argc, char** argv, int first, std::initializer_list<Flag> flags) {
+  for (int i = first; i + 1 < argc; i += 2) {
+    const Flag* flag = flags.begin();
+    while (flag != flags.end() && std::strcmp(flag->name, argv[i]) != 0) ++flag;
+    if (flag == flags.end()) die(argv[i], "unknown flag");
+    flag->take(argv[i + 1]);
+  }
 }
 
 // A line of /proc/self/status, in bytes.

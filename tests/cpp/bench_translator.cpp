@@ -32,6 +32,7 @@ namespace {
 
 using bench::block;
 using bench::die;
+using bench::into;
 using bench::memory;
 using bench::now;
 
@@ -219,22 +220,12 @@ int main(int argc, char** argv) {
     return 0;
   }
   uint32_t threads = 1, length = 32, batch = 1, beams = 0;
-  for (int i = 3; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (flag == "--threads")
-      threads = value;
-    else if (flag == "--length")
-      length = value;
-    else if (flag == "--batch")
-      batch = value;
-    else if (flag == "--beams")
-      beams = value;
-    else if (flag == "--never")
-      t.never.push_back(value);
-    else
-      die(argv[i], "unknown flag");
-  }
+  bench::read_flags(argc, argv, 3,
+                    {{"--threads", into(&threads)},
+                     {"--length", into(&length)},
+                     {"--batch", into(&batch)},
+                     {"--beams", into(&beams)},
+                     {"--never", [&](const char* id) { t.never.push_back(bench::number(id)); }}});
   const std::vector<Ids> sentences = read_sentences(argv[2]);
   size_t longest = 0;
   for (const Ids& s : sentences) longest = std::max(longest, s.size());
