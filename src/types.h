@@ -24,12 +24,13 @@ enum class Type : uint8_t {
   q2r = 14,
   q6 = 15,
   q4x = 16,
-  q3 = 17
+  q3 = 17,
+  q2w = 18
 };
-constexpr unsigned kTypes = 17;
+constexpr unsigned kTypes = 18;
 constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
-    "q2", "q1", "q2r", "q6", "q4x", "q3"};
+    "q2", "q1", "q2r", "q6", "q4x", "q3", "q2w"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
     "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x", "q3"};
@@ -79,7 +80,8 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ2r ? 1u << 14 : 0u) |
     (kHasQ6 ? 1u << 15 : 0u) |
     (kHasQ4t ? 1u << 16 : 0u) |
-    (kHasQ3 ? 1u << 17 : 0u);
+    (kHasQ3 ? 1u << 17 : 0u) |
+    (kHasQ2 ? 1u << 18 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
 constexpr bool kHasGroups =
     kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6 || kHasQ3;
@@ -103,7 +105,8 @@ constexpr bool grouped_type(Type type) {
          type == Type::q1 ||
          type == Type::q6 ||
          type == Type::q4x ||
-         type == Type::q3;
+         type == Type::q3 ||
+         type == Type::q2w;
 }
 // A scale is a signed code times an f16 number, and a group has two of them.
 constexpr bool coded_type(Type type) {
@@ -130,7 +133,8 @@ constexpr bool quantized_type(Type type) {
          type == Type::q2r ||
          type == Type::q6 ||
          type == Type::q4x ||
-         type == Type::q3;
+         type == Type::q3 ||
+         type == Type::q2w;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
@@ -161,6 +165,7 @@ constexpr unsigned value_bits(Type type) {
       return 64;
     case Type::q2:
     case Type::q2r:
+    case Type::q2w:
       return 2;
     case Type::q1:
       return 1;
@@ -182,7 +187,8 @@ alignas(16) constexpr int8_t kRoundedTable[] = {
 constexpr bool given_type(Type type) {
   return type == Type::q2 ||
          type == Type::q1 ||
-         type == Type::q2r;
+         type == Type::q2r ||
+         type == Type::q2w;
 }
 // Groups of 32 that share a scale, where they are more than one.
 constexpr unsigned shared_groups(Type type) {
@@ -190,6 +196,8 @@ constexpr unsigned shared_groups(Type type) {
     case Type::q2:
     case Type::q1:
       return 4;
+    case Type::q2w:
+      return 8;
     default:
       return 0;
   }
@@ -202,6 +210,7 @@ constexpr unsigned code_step(Type type) {
     case Type::q2r:
     case Type::q6:
     case Type::q3:
+    case Type::q2w:
       return 1;
     case Type::q1:
       return 2;
@@ -216,6 +225,7 @@ constexpr unsigned code_less(Type type) {
     case Type::q2:
     case Type::q1:
     case Type::q2r:
+    case Type::q2w:
       return 1;
     case Type::q6:
       return 32;
@@ -289,6 +299,7 @@ constexpr Type product_type(Type type) {
   ROW(q2r, Q2r, kHasQ2r, __VA_ARGS__) \
   ROW(q6, Q6, kHasQ6, __VA_ARGS__)    \
   ROW(q4x, Q4x, kHasQ4t, __VA_ARGS__) \
-  ROW(q3, Q3, kHasQ3, __VA_ARGS__)
+  ROW(q3, Q3, kHasQ3, __VA_ARGS__)    \
+  ROW(q2w, Q2w, kHasQ2, __VA_ARGS__)
 
 }  // namespace phasor

@@ -66,9 +66,9 @@ struct Kernels {
   // quantize_row. w: P panels of the type.
   // q8, q4   per group acc = fma(float(isum), sx·sw, acc), groups ascending (1.2, 1.4); a scale
   //          plane, then [G][8][16][4], of q4 [G][4][16][4]: isum = Σn·x − 8·Σx, exact
-  // q4t, q2, q1 the same with isum = Σw·x over what the codes stand for; a table of int8 (q4t), a
-  //          plane with a scale of a group or of four, then [G][bits][16][4] (1.23, 1.27, 1.28)
-  //          and 1.30
+  // q4t, q2, q2w, q1 and coded types the same with isum = Σw·x over what the codes stand for; a
+  //          table of int8 (q4t), a plane with scales (panel_scale) or records, then
+  //          [G][bits][16][4] (1.23, 1.27, 1.28, 1.30)
   // q4m, q4k isum = Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc =
   //          fma(sx·float(Σx), m, acc) (1.20); sw and m are exact in f32 (grid_at of gather.h)
   // q8r, q2r float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then

@@ -95,6 +95,7 @@ struct Scalar {
   struct Q4 : Codes<Type::q4> {};
   struct Q4t : Codes<Type::q4t> {};
   struct Q2 : Codes<Type::q2> {};
+  struct Q2w : Codes<Type::q2w> {};
   struct Q1 : Codes<Type::q1> {};
 
   // n as it is; the groups have minima (grid_at).

@@ -156,6 +156,7 @@ struct IntWeights {
   };
   struct Q4 : Codes<Type::q4, typename L::Int4> {};
   struct Q2 : Codes<Type::q2, typename L::Int4m> {};
+  struct Q2w : Codes<Type::q2w, typename L::Int4m> {};
   struct Q1 : Codes<Type::q1, typename L::Int4m> {};
   // One row of q1, whose inputs have become tables.
   struct LookedUp : Q1 {

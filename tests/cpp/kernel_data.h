@@ -202,7 +202,7 @@ inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, si
   return w;
 }
 
-// The same of q4t, q2 and q1: any codes, and of a table any values.
+// The same of q4t, q2, q2w and q1: any codes, and of a table any values.
 inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t panels,
                                               size_t groups) {
   const size_t bytes = static_cast<size_t>(panel_bytes(type, groups * kGroup)),

@@ -154,7 +154,7 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
-                          Type::q8r, Type::q2r, Type::q6, Type::q4x, Type::q3})
+                          Type::q8r, Type::q2r, Type::q6, Type::q4x, Type::q3, Type::q2w})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 9})
         for (const size_t groups : Sizes{2, 8, 10, 18, 54, 130}) {

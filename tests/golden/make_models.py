@@ -788,7 +788,7 @@ MINIMA = {
 # Types with a rule of the models' own.
 GIVEN = {
     "tiny-bert": (L.Q4T, L.Q2, L.Q6, L.Q4X),
-    "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6, L.Q4X, L.Q3),
+    "tiny-gptj": (L.Q4T, L.Q2, L.Q1, L.Q2R, L.Q6, L.Q4X, L.Q3, L.Q2W),
 }
 # Inputs of 16 bits, in every quantized type: NAME-inputs16-TYPE, with weights of −128 in q8 and the
 # types of the converter's rounding else.
@@ -864,6 +864,7 @@ def given(values: np.ndarray, kind_: int) -> Quantized:
     grid = {
         L.Q4T: np.array([i * abs(i) for i in range(-8, 8)]) * 2,
         L.Q2: np.array([-1, 0, 1, 2]),
+        L.Q2W: np.array([-1, 0, 1, 2]),
         L.Q1: np.array([-1, 1]),
     }[kind_]
     groups, spans = _groups(values), L.SPANS.get(kind_, L.GROUP) // L.GROUP

@@ -347,14 +347,14 @@ def test_rows_of_nothing_and_too_much():
         L.quantize(np.full((1, 64), 3e38, np.float32), L.Q8RH)
 
 
-@pytest.mark.parametrize("rows,cols", [(1, 1), (16, 32), (17, 33), (40, 160), (5, 300)])
-@pytest.mark.parametrize("kind", (L.Q4T, L.Q2, L.Q1, L.Q2R))
+@pytest.mark.parametrize("rows,cols", [(1, 1), (16, 32), (17, 33), (40, 160), (5, 600)])
+@pytest.mark.parametrize("kind", (L.Q4T, L.Q2, L.Q2W, L.Q1, L.Q2R))
 def test_codes_by_the_page(kind, rows, cols):
     """Element by element, by the index formulas of docs/reference/file-format.md, in panels and in
     rows."""
     rng = np.random.default_rng(rows * 1000 + cols)
     groups = L.round_up(cols, 64) // 32 if kind == L.Q2R else -(-cols // 32)
-    span = {L.Q4T: 32, L.Q2R: 1 << 20}.get(kind, 128)
+    span = {L.Q4T: 32, L.Q2R: 1 << 20, L.Q2W: 256}.get(kind, 128)
     number = np.dtype("<f4" if kind == L.Q2R else "<f2")
     scales = rng.normal(size=(rows, -(-cols // span))).astype(number)
     scales[rng.random(scales.shape) < 0.1] = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,15 +114,15 @@ _WIDTH, _HIDDEN = 256, 512
 _CODES = {
     "IQ4_NL": (20, L.Q4T, 1.03),
     "MXFP4": (39, L.Q4T, 1.07),
-    "TQ1_0": (34, L.Q2, 1.26),
-    "TQ2_0": (35, L.Q2, 1.07),
+    "TQ1_0": (34, L.Q2W, 1.25),
+    "TQ2_0": (35, L.Q2W, 1.03),
     "Q1_0": (41, L.Q1, 1.03),
     "Q2_0": (42, L.Q2, 1.03),
     "Q2_0 of 64": (42, L.Q2, 1.03),
 }
 
 
-def _large(case: dict) -> dict[str, np.ndarray]:
+def _large() -> dict[str, np.ndarray]:
     """Tensors of one layer whose rows fill blocks of 256."""
     rng = np.random.default_rng(7)
     shapes = {
@@ -139,6 +140,12 @@ def _large(case: dict) -> dict[str, np.ndarray]:
         "blk.0.ffn_down": (_WIDTH, _HIDDEN),
     }
     return {f"{n}.weight": rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+
+
+_TENSORS = _large()
+_MATRICES = [name for name, value in _TENSORS.items() if value.ndim == 2]
+_KEYS = {"embedding_length": _WIDTH, "feed_forward_length": _HIDDEN, "block_count": 1}
+_KEYS["rope.dimension_count"] = 64
 
 
 def _raw(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
@@ -185,55 +192,73 @@ def test_codes_are_llama_cpps(name: str) -> None:
     assert np.array_equal(gguf_file.Tensor(kind, want.shape, raw.reshape(-1)).load(), want)
 
 
+class _Converted:
+    """A file whose matrices have types of _CODES, converted. raw: blocks by the tensor's name."""
+
+    def __init__(self, folder: Path, names: dict[str, str], monkeypatch: Any) -> None:
+        own = {name: Q(_CODES[name][0]) for name in names.values() if not name.startswith("Q2")}
+        for name, size in (("Q2_0", (128, 34)), ("Q2_0 of 64", (64, 18))):
+            if name in names.values():  # which the package does not know
+                own[name] = fake = int.__new__(Q, 42)
+                fake._name_, fake._value_ = "Q2_0", 42
+                monkeypatch.setitem(gguf.GGML_QUANT_SIZES, fake, size)
+        rng = np.random.default_rng(len(names))
+        self.names, self.raw = names, {
+            tensor: _raw(name, _TENSORS[tensor].shape, rng) for tensor, name in names.items()
+        }
+        made = {_TENSORS[tensor].tobytes(): raw for tensor, raw in self.raw.items()}
+        gguf_models.write(
+            folder / "m.gguf",
+            gguf_models.CASES["llama"],
+            _TENSORS,
+            {tensor: own[name] for tensor, name in names.items()},
+            _KEYS,
+            quantize=lambda value, _: made[value.tobytes()],
+        )
+        convert_to(folder / "m.gguf", folder / "m.phasor")
+        self.file = PhasorFile(folder / "m.phasor")
+        self.file.check()
+
+    def check(self) -> dict[str, tuple[int, float]]:
+        """Every value is the formula's. For each matrix its type, and its bytes without the padding
+        of the planes of scales beside the source's."""
+        parts = {
+            R.QKV: ("attn_q", "attn_k", "attn_v"),
+            R.ATTENTION_OUT: ("attn_output",),
+            R.FFN_IN: ("ffn_gate", "ffn_up"),
+            R.FFN_OUT: ("ffn_down",),
+        }
+        found = {}
+        for slot in R.slots(self.file.descriptor):
+            if not slot.matrix:
+                continue
+            names = [f"blk.0.{part}.weight" for part in parts.get(slot.role, ())]
+            if slot.stack != R.DECODER:
+                names = ["output.weight" if slot.stack == R.OUTPUT else "token_embd.weight"]
+            want = np.concatenate([_formula(self.names[n], self.raw[n]) for n in names])
+            entry = self.file.entries[slot.key]
+            assert np.array_equal(self.file.weights(slot.key).astype(np.float32), want), slot.name
+            source = sum(self.raw[n].size for n in names)
+            found[slot.name] = entry.type, (entry.bytes - 64 * max(1, entry.panels)) / source
+        return found
+
+
 @pytest.mark.parametrize("name", _CODES)
-def test_codes_are_kept_as_they_are(tmp_path: Path, name: str, monkeypatch) -> None:
-    number, kind, most = _CODES[name]
-    size = {"Q2_0": (128, 34), "Q2_0 of 64": (64, 18)}.get(name)
-    if size is not None:  # which the package does not know
-        fake = int.__new__(Q, 42)
-        fake._name_, fake._value_ = "Q2_0", 42
-        monkeypatch.setitem(gguf.GGML_QUANT_SIZES, fake, size)
-    own = fake if size is not None else Q(number)
-    rng, made = np.random.default_rng(number), {}
+def test_codes_are_kept_as_they_are(tmp_path: Path, name: str, monkeypatch: Any) -> None:
+    _, kind, most = _CODES[name]
+    names = dict.fromkeys(_MATRICES, name)
+    for where, (own, size) in _Converted(tmp_path, names, monkeypatch).check().items():
+        assert own == kind and size <= most, (where, size)
 
-    def quantize(value: np.ndarray, _: Q) -> np.ndarray:
-        raw = _raw(name, value.shape, rng)
-        made[value.shape, value.tobytes()] = raw
-        return raw
 
-    case = gguf_models.CASES["llama"]
-    tensors = _large(case)
-    types = {n: own for n, value in tensors.items() if value.ndim == 2}
-    keys = {"embedding_length": _WIDTH, "feed_forward_length": _HIDDEN, "block_count": 1}
-    keys["rope.dimension_count"] = 64
-    gguf_models.write(tmp_path / "m.gguf", case, tensors, types, keys, quantize=quantize)
-    convert_to(tmp_path / "m.gguf", tmp_path / "m.phasor")
-    file = PhasorFile(tmp_path / "m.phasor")
-    file.check()
-    exact = {
-        n: _formula(name, made[value.shape, value.tobytes()])
-        for n, value in tensors.items()
-        if n in types
-    }
-    parts = {
-        R.QKV: ("attn_q", "attn_k", "attn_v"),
-        R.ATTENTION_OUT: ("attn_output",),
-        R.FFN_IN: ("ffn_gate", "ffn_up"),
-        R.FFN_OUT: ("ffn_down",),
-    }
-    for slot in R.slots(file.descriptor):
-        if not slot.matrix:
-            continue
-        names = [f"blk.0.{part}.weight" for part in parts.get(slot.role, ())]
-        if slot.stack != R.DECODER:
-            names = ["output.weight" if slot.stack == R.OUTPUT else "token_embd.weight"]
-        want = np.concatenate([exact[n] for n in names])
-        entry = file.entries[slot.key]
-        assert entry.type == kind
-        assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
-        source = sum(made[tensors[n].shape, tensors[n].tobytes()].size for n in names)
-        padding = 64 * max(1, entry.panels)  # of each plane of scales
-        assert entry.bytes <= most * source + padding, (slot.name, entry.bytes / source)
+def test_two_types_of_a_matrix_have_the_finer_scales(tmp_path: Path, monkeypatch: Any) -> None:
+    names = dict.fromkeys(_MATRICES, "TQ1_0")
+    names |= {"blk.0.attn_k.weight": "TQ2_0", "blk.0.ffn_up.weight": "Q2_0"}
+    found = _Converted(tmp_path, names, monkeypatch).check()
+    types = {where: own for where, (own, _) in found.items()}
+    assert sorted(types.values()) == sorted([L.Q2] + (len(types) - 1) * [L.Q2W])
+    (mixed,) = (where for where, own in types.items() if own == L.Q2)
+    assert mixed == "decoder 0 feed-forward in weight"
 
 
 def test_i2s_is_tq2_with_its_fields_turned_around() -> None:
@@ -280,20 +305,18 @@ def test_a_scale_outside_of_f16_is_refused_and_f32_takes_it(tmp_path: Path, caps
         raw.reshape(-1).view(TYPES[39].block)["e"] = 90
         return raw
 
-    tensors = _large(gguf_models.CASES["llama"])
-    keys = {"embedding_length": _WIDTH, "feed_forward_length": _HIDDEN, "block_count": 1}
     source, name = tmp_path / "m.gguf", "blk.0.ffn_down.weight"
     gguf_models.write(
         source,
         gguf_models.CASES["llama"],
-        tensors,
+        _TENSORS,
         {name: Q.MXFP4},
-        {**keys, "rope.dimension_count": 64},
+        _KEYS,
         quantize=quantize,
     )
     said = problems(source, tmp_path / "m.phasor", capsys)
     assert f"{name}: a scale of MXFP4 is outside of f16" in said and "--type f32" in said
     file = PhasorFile(convert_to(source, tmp_path / "m.phasor", "--type", "f32"))
-    want = gguf.quants.dequantize(quantize(tensors[name], Q.MXFP4), Q.MXFP4)
+    want = gguf.quants.dequantize(quantize(_TENSORS[name], Q.MXFP4), Q.MXFP4)
     slot = next(s for s in R.slots(file.descriptor) if s.role == R.FFN_OUT and s.matrix)
     assert np.array_equal(file.weights(slot.key).astype(np.float32), want)

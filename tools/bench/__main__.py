@@ -9,9 +9,9 @@ ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTrans
 same with inputs of 16 bits, and rotated ones, beside those of 8; only when it is named), 15m (a 15M
 one), growth (with context, prompt, batch, model size), q8r (its kernel beside the raw peak, a
 prompt beside q8), q4m (a published Q4_1 file beside llama.cpp), levels (that file at lower levels
-beside a llama.cpp of the same instructions; only when it is named), codes (q2, q1 and q2r on the
-shapes of BitNet and Bonsai beside llama.cpp; only when it is named), lfm2 (the shape of LFM2-350M
-beside llama.cpp; only when it is named), translator (two translators beside CTranslate2),
+beside a llama.cpp of the same instructions; only when it is named), codes (q2, q2w, q1 and q2r on
+the shapes of BitNet and Bonsai beside llama.cpp; only when it is named), lfm2 (the shape of
+LFM2-350M beside llama.cpp; only when it is named), translator (two translators beside CTranslate2),
 translators (the same with more sentences, and one of 12 + 12 layers; only when it is named),
 encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside these and
 sentence-transformers; only when it is named), positions (what each position encoding costs; only

@@ -22,6 +22,7 @@ from phasor.format import tensors as R
 from phasor.format.file import Quantized, Weights
 from phasor.format.writer import write_model
 from phasor.sources.gguf.container import TYPES as BLOCKS
+from phasor.sources.gguf.container import Tensor
 
 
 class Llama(NamedTuple):
@@ -61,6 +62,7 @@ GGUF_TYPES = {
     "q4": "Q4_0",
     "q4m": "Q4_1",
     "q2": "TQ2_0",
+    "q2w": "TQ2_0",
     "q1": "Q1_0",
     "q2r": "TQ2_0",
 }
@@ -159,15 +161,13 @@ def rounded(x: np.ndarray, kind: str) -> Weights:
     if kind == "q2r":
         values, scale = ternary(x)
         return Quantized(np.full((len(x), 1), scale, np.float32), values, L.Q2R)
-    if kind not in ("q8", "q4", "q4m", "q2", "q1"):
+    if kind not in ("q8", "q4", "q4m", "q2", "q2w", "q1"):
         return x
     import gguf
 
     theirs = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
-    ours = BLOCKS[int(theirs)]
-    assert ours.packed is not None
-    scales, values = ours.packed(blocks_of(x, theirs).reshape(-1).view(ours.block))
-    return Quantized(scales.reshape(len(x), -1), values.reshape(len(x), -1), L.type_code(kind))
+    given = Tensor(BLOCKS[int(theirs)], x.shape, blocks_of(x, theirs).reshape(-1))
+    return Quantized(*given.quantized(L.type_code(kind)), L.type_code(kind))
 
 
 # Behind a type: with inputs of 16 bits; with rotated ones of 8.

@@ -8,8 +8,8 @@ it is to be measured by. Rows of tools/bench.
   q4m   the kernels beside q4's, in bytes of weights; and SmolLM2-135M-Instruct from the Q4_1 file
         that is published, converted without a flag, beside llama.cpp on that file.
   levels that file at the levels avx512vnni and avx2, beside a llama.cpp of the same instructions.
-  codes q2, q1 and q2r on layers of the shapes of BitNet 2B and Bonsai 1.7B, beside llama.cpp's
-        TQ2_0, Q1_0 and TQ2_0 of the same random weights, and beside the machine: its reads or its
+  codes q2, q2w, q1 and q2r on layers of the shapes of BitNet 2B and Bonsai 1.7B, beside llama.cpp's
+        TQ2_0 (q1: Q1_0) of the same random weights, and beside the machine: its reads or its
         int8 products, whichever is less.
 """
 
@@ -36,6 +36,7 @@ from bench.common import (
 from bench.decoder import LLAMA, group, ours, same_tokens
 from bench.limits import bench_program
 from bench.models import model
+from phasor.format import layout as L
 
 RAW, VNNI = "raw peak", "avx512vnni"
 SHAPES = [(outputs, inputs) for inputs in (384, 576, 1536) for outputs in (512, 1024, 1536)]
@@ -59,7 +60,7 @@ class Asked:
 
 def row_codes(args: Any, results: Results) -> None:
     for shape in ("bitnet 2B", "bonsai 1.7B"):
-        for kind in types_of(args, ("q2", "q1", "q2r")):
+        for kind in types_of(args, ("q2", "q2w", "q1", "q2r")):
             for threads in args.threads:
                 where: dict[str, Any] = {"type": kind, "threads": threads, "at": shape}
                 options = {"threads": threads, "context": 256}
@@ -86,7 +87,8 @@ def roof(args: Any, results: Results, shape: str, kind: str, threads: int) -> No
 
     machine = [run["machine"][-1] for run in runs]
     reads = median([m["read_block_bytes_per_second"] for m in machine])
-    bits = {"q2": 2 + 16 / 128, "q1": 1 + 16 / 128, "q2r": 2}[kind]
+    code = L.type_code(kind)
+    bits = L.BITS[code] + (16 / L.SPANS[code] if code in L.SPANS else 0)
     products = median([m["int8_operations_per_second"] for m in machine]) * bits / 8
     decode = median([run["decode_bytes_per_second"] for run in runs])
     least = "the machine's reads" if reads <= products else "its products of int8"

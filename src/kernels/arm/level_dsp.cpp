@@ -401,6 +401,7 @@ struct Body {
   using Q4t = Codes<Type::q4t>;
   using Q4x = Codes<Type::q4x>;
   using Q2 = Codes<Type::q2>;
+  using Q2w = Codes<Type::q2w>;
   using Q1 = Codes<Type::q1>;
   using Q2r = Codes<Type::q2r>;
   using Q4m = phasor::Q4m;

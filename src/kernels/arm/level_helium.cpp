@@ -311,6 +311,7 @@ struct Helium {
   using Q4t = Nibbles<Type::q4t>;
   using Q4x = Nibbles<Type::q4x>;
   using Q2 = Fields<Type::q2>;
+  using Q2w = Fields<Type::q2w>;
   using Q1 = Fields<Type::q1>;
   struct Q4m : Q4 {  // nibbles as they are, and minima
     static constexpr Type kMinima = Type::q4m;

@@ -16,7 +16,7 @@
 
 // Types in groups that have tiles, and the class below of their weights.
 #define PHASOR_TILED(X) \
-  X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4x, Q4x) X(q4m, Q4m) X(q2, Q2) X(q1, Q1)
+  X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4x, Q4x) X(q4m, Q4m) X(q2, Q2) X(q2w, Q2w) X(q1, Q1)
 
 namespace phasor {
 namespace {
@@ -257,6 +257,9 @@ struct Tiled {
   };
   struct Q2 : Codes<Type::q2> {
     static constexpr auto *kRows = F::linear_q2, *kRows16 = F::linear16_q2;
+  };
+  struct Q2w : Codes<Type::q2w> {
+    static constexpr auto *kRows = F::linear_q2w, *kRows16 = F::linear16_q2w;
   };
   struct Q1 : Codes<Type::q1> {
     static constexpr auto *kRows = F::linear_q1, *kRows16 = F::linear16_q1;

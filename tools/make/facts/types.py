@@ -201,7 +201,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
     codes = _codes(rows)
     body += "# What a code n stands for: step, first of step·n + first.\n"
     pairs = [f"{row['name'].upper()}: ({row['step']}, {row['first']})" for row in codes]
-    body += f"CODES = {{{', '.join(pairs)}}}\n"
+    body += "CODES = {\n" + "".join(f"    {pair},\n" for pair in pairs) + "}\n"
     body += "# Columns that share a scale, where they are not a group.\n"
     spans = [f"{row['name'].upper()}: {row['span']}" for row in rows if row["span"] != 32]
     body += f"SPANS = {{{', '.join(spans)}}}\n"

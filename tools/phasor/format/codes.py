@@ -18,6 +18,7 @@ Q2R = 14
 Q6 = 15
 Q4X = 16
 Q3 = 17
+Q2W = 18
 TYPES = {
     F32: "f32",
     F16: "f16",
@@ -36,6 +37,7 @@ TYPES = {
     Q6: "q6",
     Q4X: "q4x",
     Q3: "q3",
+    Q2W: "q2w",
 }
 BITS = {
     F32: 32,
@@ -55,25 +57,34 @@ BITS = {
     Q6: 6,
     Q4X: 4,
     Q3: 3,
+    Q2W: 2,
 }
 # Of a record of scales, and of minima: its bytes, and the groups that it is of.
 RECORDS = {Q4M: (4, 1), Q4K: (16, 8), Q6: (18, 8), Q4X: (8, 8), Q3: (14, 8)}
 # What a code n stands for: step, first of step·n + first.
-CODES = {Q4: (1, -8), Q2: (1, -1), Q1: (2, -1), Q2R: (1, -1), Q6: (1, -32), Q3: (1, -4)}
+CODES = {
+    Q4: (1, -8),
+    Q2: (1, -1),
+    Q1: (2, -1),
+    Q2R: (1, -1),
+    Q6: (1, -32),
+    Q3: (1, -4),
+    Q2W: (1, -1),
+}
 # Columns that share a scale, where they are not a group.
-SPANS = {Q2: 128, Q1: 128, Q6: 16, Q3: 16}
+SPANS = {Q2: 128, Q1: 128, Q6: 16, Q3: 16, Q2W: 256}
 LOOKUPS = (Q4T, Q4X)  # a code is an index of a table of int8
 TABLES = (Q4T,)  # a panel begins with that table
 ROUNDED_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
-GROUPED = (Q8, Q4, Q4T, Q2, Q1)  # an f16 scale for each group
+GROUPED = (Q8, Q4, Q4T, Q2, Q1, Q2W)  # an f16 scale for each group
 WHOLE = (Q8R, Q8RH, Q2R)  # an f32 scale for each row
 MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
 # Bits of a scale that is a signed code of an f16 number.
 SCALE_BITS = {Q6: 8, Q4X: 6, Q3: 6}
 CODED = (Q6, Q4X, Q3)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
-QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3)
-MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3)
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3, Q2W)
+MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3, Q2W)
 ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q6, Q4X, Q3)  # what floats become

@@ -394,15 +394,18 @@ class GGUFModel(Model):
     vocabulary: Vocabulary | None = None
 
     def type_of(self, slot: R.Slot) -> int:
-        """The type asked for; else the one that holds every part of the slot without loss, or q8
-        where it is rounded to that: Q5_K and others that are no type of a .phasor file, and
-        quantized parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
+        """The type asked for; else the one that holds every part of the slot without loss (Q4_0
+        beside Q8_0 fits q8), or q8 where it is rounded to that: Q5_K and others that are no type
+        of a .phasor file, and quantized parts of several types. Any other pair is widened."""
         asked = self.asked_for(slot)
         if asked is not None:
             return asked
         types = [tensor.type for tensor in self._tensors(slot).values()]
         kept = {kept_as(own) for own in types}
-        return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTIZED) else L.F32
+        if len(kept) == 1:
+            return kept.pop()
+        exact = (to for to in kept if all(_exact(own, to) for own in types))
+        return next(exact, L.Q8 if kept <= set(L.QUANTIZED) else L.F32)
 
     def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
         names = (part.name for part in self.parts.get(slot.key, ()))
@@ -423,7 +426,8 @@ class GGUFModel(Model):
                 if part.name is None:
                     continue
                 try:
-                    parts.append([array[part.rows] for array in stored[part.name].quantized()])
+                    arrays = stored[part.name].quantized(self.type_of(slot))
+                    parts.append([array[part.rows] for array in arrays])
                 except PhasorError as error:
                     raise named(f"{self.checkpoint.path}: {part.name}", error) from error
             scales, values = zip(*parts)
@@ -453,4 +457,4 @@ def kept_as(own: Type) -> int:
 
 def _exact(own: Type, to: int) -> bool:
     """Whether a type of the file holds every value of a GGUF type."""
-    return to in (L.F32, own.keeps) or (own.keeps, to) == (L.Q4, L.Q8)
+    return to in (L.F32, own.keeps) or (own.keeps, to) in ((L.Q4, L.Q8), (L.Q2W, L.Q2))

@@ -189,11 +189,6 @@ def _mxfp4(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return halves, values
 
 
-def _shared(times: int, values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
-    """Of blocks that have as many scales of ours."""
-    return lambda b: (np.repeat(b["d"], times), values(b).astype(np.int8) - np.int8(zero))
-
-
 def _i2_codes(blocks: np.ndarray) -> np.ndarray:
     """Of the bytes of a block the highest fields, then the next."""
     q = blocks["q"]
@@ -350,20 +345,20 @@ TYPES = {
         "TQ1_0",
         256,
         _scaled(_tq1, 1),
-        L.Q2,
+        L.Q2W,
         ("q", "u1", 48),
         ("high", "u1", 4),
         _D,
-        packed=_shared(2, _tq1, 1),
+        packed=_one_scale(_tq1, 1),
     ),
     35: _type(
         "TQ2_0",
         256,
         _scaled(_tq2, 1),
-        L.Q2,
+        L.Q2W,
         ("q", "u1", 64),
         _D,
-        packed=_shared(2, _tq2, 1),
+        packed=_one_scale(_tq2, 1),
     ),
     36: _i2(128),
     39: _type(
