@@ -326,7 +326,7 @@ $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 # Optimized, the twin's unrolled products take gcc ten times as long to compile, and run as long. Emscripten has no -Og.
-$(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(CASES_$(config))$(filter wasm,$(TARGET)),,-Og)
+$(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(CASES_$(config)),,$(if $(filter wasm,$(TARGET)),-O0,-Og))
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
