@@ -115,6 +115,16 @@ inline bool flushes(const Kernels& k) {
   return static_cast<void>(k), false;
 #endif
 }
+// Outputs y of a level, ldy apart, beside the wanted ones (rows, n).
+inline void require_outputs(const Kernels& k, const float* y, size_t ldy,
+                            const std::vector<float>& wanted, size_t n) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const float value = wanted[i], got = y[i / n * ldy + i % n];
+    if (same(got, value) || (flushes(k) && !std::isnormal(value))) continue;
+    INFO("row " << i / n << " output " << i % n << ": " << got << ", expected " << value);
+    REQUIRE(same(got, value));
+  }
+}
 
 // Pages as the kernels take them.
 template <class T>
