@@ -8,7 +8,7 @@
 //   struct Int4                   the same with two fields of bytes: 16 outputs by 4 and 4 inputs
 //   struct Int4m                  the same where the sums are of one group at most
 //   Fine<Type>                    codes in two fields (CodeStep): the sums are of half a group
-// level_scalar.cpp says in plain loops what each of them computes.
+// level_scalar.cpp and scalar_products.hpp say in plain loops what each of them computes.
 #pragma once
 #include "attention.hpp"
 #include "quantized.hpp"

@@ -1,6 +1,6 @@
 // The linear products of the vector levels with activations in f32: weights in f32, f16 or bf16,
-// and the keys of attention, which lie as weights do (rules 1.1, 1.5 and 1.8). level_scalar.cpp
-// says in plain loops what each of them computes.
+// and the keys of attention, which lie as weights do (rules 1.1, 1.5 and 1.8).
+// scalar_products.hpp says in plain loops what each of them computes.
 #pragma once
 
 #include "outputs.hpp"

@@ -1,7 +1,7 @@
 // Cortex-M with the DSP extension (M4, M7, M33): SMLAD, two products of 16 bits added to a sum of
 // 32. Flags: none beyond the processor's own.
 // Only what multiplies integers is compiled here; the rest of the level is the scalar one
-// (level_scalar.cpp has the table, and says in plain loops what these compute).
+// (level_scalar.cpp has the table; scalar_products.hpp says in plain loops what these compute).
 #include "../gather.h"
 #include "../products.hpp"
 #include "../scalar_math.h"
