@@ -242,27 +242,36 @@ PHASOR_INLINE uint32_t scale_codes(const unsigned char* codes, size_t i) {
                  high = word(codes + (kHalfOf + i % kQuarter) * kLanes) >> i / kQuarter * 2;
   return low | (high & 0x03030303u) << 4;
 }
-// Scale i of a row of a coded type, of outputs o … o + 3 of the panel.
-template <Type T>
-PHASOR_INLINE void coded_scales(float (&to)[4], const unsigned char* plane, size_t o, size_t i) {
-  constexpr size_t kCodes = record_codes(T);
-  constexpr int kLess = scale_bits(T) == 8 ? 0 : 32;
-  const unsigned char* const record = plane + i / kCodes * (record_bytes(T) * kLanes);
-  const uint32_t codes = scale_codes<T>(record + kLanes * 2 + o, i % kCodes);
-  PHASOR_UNROLL for (size_t j = 0; j < 4; ++j) {
-    const int code = static_cast<int8_t>(codes >> 8 * j) - kLess;
-    to[j] = half_at(record + 2 * (o + j)) * static_cast<float>(code);
-  }
-}
-// Scales of group g, of outputs o … o + 3.
-template <Type T>
-PHASOR_INLINE void group_scales(float (&to)[4], const unsigned char* panel, size_t o, size_t g) {
-  if constexpr (coded_type(T))
-    coded_scales<T>(to, panel, o, g);
-  else
+// The scales of outputs o … o + 3 of a panel, group after group: at(to, g).
+template <Type T, bool Coded = coded_type(T)>
+struct Scales {
+  const unsigned char* panel;
+  size_t o;
+  PHASOR_INLINE void at(float (&to)[4], size_t g) const {
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       to[i] = half_at(panel + panel_scale(T, o, g) + 2 * i);
-}
+  }
+};
+// Of a coded type scale after scale: eight groups share four numbers.
+template <Type T>
+struct Scales<T, true> {
+  const unsigned char* panel;
+  size_t o;
+  const unsigned char* codes = nullptr;
+  float number[4] = {};
+  PHASOR_INLINE void at(float (&to)[4], size_t i) {
+    constexpr size_t kCodes = record_codes(T);
+    constexpr int kLess = scale_bits(T) == 8 ? 0 : 32;
+    if (i % kCodes == 0) {
+      const unsigned char* const record = panel + i / kCodes * (record_bytes(T) * kLanes);
+      PHASOR_UNROLL for (size_t j = 0; j < 4; ++j) number[j] = half_at(record + 2 * (o + j));
+      codes = record + kLanes * 2 + o;
+    }
+    const uint32_t four = scale_codes<T>(codes, i % kCodes);
+    PHASOR_UNROLL for (size_t j = 0; j < 4; ++j)
+      to[j] = number[j] * static_cast<float>(static_cast<int8_t>(four >> 8 * j) - kLess);
+  }
+};
 
 // Four outputs of one row by groups of 32, each with its scales (1.2). Of inputs of 16 bits the sum
 // of a group is exact and rounded once, as the one of its planes' sums is.
@@ -271,13 +280,14 @@ PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int3
                            const unsigned char* panel, size_t o, const unsigned char* w,
                            size_t groups) {
   float acc[4] = {};
+  Scales<Q::kType> scales{panel, o};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
     const int32_t start = -Q::kOffset * total<Planes>(xsum, groups, g);
     Four s = {start, start, start, start};
     Q::template add_groups<Planes>(s, x, groups * kGroup, panel, w, 1);
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     float scale[4];
-    group_scales<Q::kType>(scale, panel, o, g);
+    scales.at(scale, g);
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale[i], acc[i]);
   }
@@ -309,11 +319,12 @@ PHASOR_APART void with_halves(float* y, const int8_t* x, const float* xs,
                               const unsigned char* plane, size_t o, const unsigned char* w,
                               size_t groups) {
   float acc[4] = {};
+  Scales<T> scales{plane, o};
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Fine<T>::kGroupBytes) {
     const auto add = [&](const Four& s, size_t h) PHASOR_LAMBDA {
       const int32_t isum[4] = {s.a, s.b, s.c, s.d};
       float scale[4];
-      coded_scales<T>(scale, plane, o, 2 * g + h);
+      scales.at(scale, 2 * g + h);
       PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
         acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * scale[i], acc[i]);
     };
