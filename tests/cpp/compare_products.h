@@ -95,4 +95,30 @@ void compare_products(Type type, size_t rows, size_t panels, size_t groups) {
     }
 }
 
+// The products of a panel whose weights are all alike, and all scales, with inputs of ±127 by
+// `sign`, and of 16 bits ±32512; returns an output of the former.
+template <class Panel, size_t Span>
+float compare_largest(const Panel& panel, int sign) {
+  const size_t groups = panel.groups, n = groups * kGroup, rows = 3;
+  Array<int8_t> q(2 * rows * n);
+  Array<float> scale(rows * groups), y(rows * kLanes);
+  Array<int32_t> sum(2 * rows * groups);
+  for (size_t i = 0; i < 2 * rows * n; ++i) q[i] = static_cast<int8_t>(127 * sign);
+  for (size_t i = 0; i < rows * groups; ++i) scale[i] = 1.0f;
+  for (size_t i = 0; i < 2 * rows * groups; ++i) sum[i] = 127 * sign * 32;
+  const auto wanted = [&](int64_t input) {
+    return plain_output<Span>(panel, 0, scale, [=](size_t) { return input * sign; });
+  };
+  const float narrow = wanted(127), wide = wanted(32512);
+  for (const Kernels* k : product_levels())
+    for (const size_t at_once : Sizes{1, 2, 3})
+      for (const bool two : {false, true}) {
+        INFO(std::string(k->name) << " of 16 bits: " << two);
+        (two ? k->linear_int16(panel.type) : k->linear_int8(panel.type))(
+            y, kLanes, q, scale, sum, at_once, panel.p, nullptr, 0, 1, groups);
+        for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], two ? wide : narrow));
+      }
+  return narrow;
+}
+
 }  // namespace kernel_test
