@@ -1,6 +1,7 @@
 // q4m and q4k, a scale and a minimum for each group: the products at every level, and rows of
 // tables.
 #include "kernel_data.h"
+#include "share.h"
 #include "tile_level.h"
 
 using namespace kernel_test;
@@ -41,11 +42,13 @@ int nibble(const unsigned char* values, size_t o, size_t k) {
 }  // namespace
 
 TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of ±127") {
+  Share share;
   for (const Type type : kMinima)
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 4, 7})
         for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18, 53}) {
           if (groups > 18 && rows < 35) continue;  // many rows take 24 groups or fewer at once
+          if (!share.takes()) continue;
           Random random(rows * 10007 + panels * 101 + groups);
           const std::vector<unsigned char> w = minimum_panels(random, type, panels, groups);
           Int8Activations x(&random, rows * groups, kGroup);

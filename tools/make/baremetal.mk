@@ -211,9 +211,14 @@ $(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
 $(BM_HOSTED)/startup.o: $(BM_DIR)/startup.c $(BM_OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -Dmain=hosted_main -c $< -o $@
-$(BM_HOSTED)/%-start.o: $(BM_DIR)/hosted.c $(BM_OUT)/flags
+# A sample of the tests' sweeps, as elsewhere (tests/cpp/share.h): a board has no environment, so the program brings it.
+$(BM_HOSTED)/%-start.o: $(BM_DIR)/hosted.c $(BM_OUT)/flags $(BM_HOSTED)/drawn
 	@mkdir -p $(@D)
-	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -DHOSTED_ARGUMENTS='$(HOSTED_ARGUMENTS_$*)' -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -DHOSTED_ARGUMENTS='$(HOSTED_ARGUMENTS_$*)' -DHOSTED_SHARE='"$(BM_SHARE)"' -DHOSTED_SEED='"$(BM_SEED)"' -c $< -o $@
+BM_SHARE := $(or $(TEST_SHARE),1)
+BM_SEED  := $(or $(TEST_SEED),0)
+$(BM_HOSTED)/drawn: FORCE
+	$(call write_if_changed,'$(BM_SHARE) $(BM_SEED)')
 HOSTED_ARGUMENTS_tests = "--test-case-exclude=$(subst ',,$(SWEEPS))",
 $(BM_HOSTED)/tests.elf: $(BM_TESTS:%=$(BM_HOSTED)/%.o) $(BM_HOSTED)/tests-start.o $(BM_HOSTED_KERNELS) $(BM_DIR)/hosted.ld
 	$(call short,LINK)$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)

@@ -1,9 +1,11 @@
 // What newlib needs below a test program that has a heap, output and exceptions (hosted.ld): its
 // files are semihosting's, its memory is what lies between the program and the stack. startup.c,
 // compiled to call hosted_main, comes here first.
+#define _POSIX_C_SOURCE 200112L
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "board.h"
 
@@ -34,6 +36,8 @@ int getentropy(void* to, size_t n) {
 int hosted_main(void) {
   static const char* arguments[] = {"board", HOSTED_ARGUMENTS NULL};
   initialise_monitor_handles();
+  if (setenv("TEST_SHARE", HOSTED_SHARE, 1) != 0 || setenv("TEST_SEED", HOSTED_SEED, 1) != 0)
+    return 1;
   const int code = main(sizeof arguments / sizeof arguments[0] - 1, arguments);
   fflush(NULL);
   return code;
