@@ -1247,7 +1247,8 @@ typedef struct phasor_quantize_options {
                               file has them, 8 for a matrix that is quantized now */
   const char* const* types; /* (type_count) type of each tensor of the file, in file order, in place
                               of `type` and `output_type`. NULL entry: as these say. Entries of
-                              tensors that are not matrices must be NULL. Default: NULL */
+                              tensors that are not matrices must be NULL. Each may be the tensor's
+                              own type. Default: NULL */
   uint32_t type_count;     /* number of tensors of the file */
   uint64_t rotated;        /* 1: matrices of types in groups get rotated inputs, of 8 bits. Only
                               matrices of f32, f16 and bf16 can. Default: 0 */

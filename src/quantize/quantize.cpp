@@ -77,11 +77,11 @@ void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredErro
   r->tensor = tensor_name(e.key);
 }
 
-// False: no type that a matrix becomes has this name.
-bool type_of(Type* out, const char* name) {
+// False: no type that a matrix of the type `own` becomes has this name. Its own it has already.
+bool type_of(Type* out, const char* name, Type own = Type::f32) {
   for (unsigned code = 1; code <= kTypes; ++code) {
     const Type type = static_cast<Type>(code);
-    if (no_matrix_type(type) || given_type(type)) continue;
+    if (no_matrix_type(type) || (given_type(type) && type != own)) continue;
     const char *a = name, *b = type_name(type);
     while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
     if (a != nullptr && *a == *b) return *out = type, true;
@@ -92,12 +92,12 @@ bool type_of(Type* out, const char* name) {
 // The type that tensor `i` of the file is to have.
 Type wanted_type(const Conversion& c, const Entry& e, uint32_t i) {
   Type own = c.matrices;
-  if (c.types != nullptr && c.types[i] != nullptr && type_of(&own, c.types[i])) return own;
+  if (c.types != nullptr && c.types[i] != nullptr && type_of(&own, c.types[i], e.type)) return own;
   return !is_matrix(e) ? e.type : is_end(e) ? c.ends : c.matrices;
 }
 
-phasor_status read_type(Type* out, const char* name, phasor_error* error) {
-  if (type_of(out, name)) return PHASOR_OK;
+phasor_status read_type(Type* out, const char* name, phasor_error* error, Type own = Type::f32) {
+  if (type_of(out, name, own)) return PHASOR_OK;
   return bad_input(error, "type ", name != nullptr ? name : "(none)",
                    ": expected " PHASOR_TYPE_NAMES);
 }
@@ -167,9 +167,10 @@ phasor_status check_types(const File& file, const phasor_quantize_options& optio
   for (uint32_t i = 0; i < options.type_count; ++i) {
     if (options.types[i] == nullptr) continue;
     Type type{};
-    const phasor_status status = read_type(&type, options.types[i], error);
+    const Entry e = entry_at(file, i);
+    const phasor_status status = read_type(&type, options.types[i], error, e.type);
     if (status != PHASOR_OK) return status;
-    if (!is_matrix(entry_at(file, i)))
+    if (!is_matrix(e))
       return bad_input(error, {0, i}, "a type for tensor ", i, ", which is no matrix");
     *quantized = *quantized || quantized_type(type);
     *grouped = *grouped || grouped_type(type);

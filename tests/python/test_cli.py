@@ -159,6 +159,15 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
         ),
         (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
         (["quantize", "a", "b"], ["quantize: expected --bytes or --type", "q4"]),
+        (["quantize", "a", "b", "--inputs", "rotated"], ["expected --bytes or --type"]),
+        (
+            ["quantize", "a", "b", "--inputs", "16", "--output-type", "q8"],
+            ["--output-type: needs --type"],
+        ),
+        *(
+            (["quantize", "a", "b", "--bytes", size], [f"--bytes {size}:", "most 1099511627776"])
+            for size in ("0", "-1", "1e6", "3MB", "3.5M", "9999999M", "1099511627777")
+        ),
         (
             ["quantize", "a", "b", "--type", "q5"],
             ["--type q5", "expected one of: f32 f16 bf16 q8 q4"],

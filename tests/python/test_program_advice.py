@@ -127,6 +127,11 @@ CASES = [
         ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M", "--ram", "1M", *WINDOW],
     ),
     usage(
+        "%s: needs --type",
+        ["quantize", LANGUAGE, "q.phasor", "--inputs", "16", "--output-type", "q8"],
+        ["quantize", LANGUAGE, "q.phasor", *("--inputs 16 --output-type q8 --type q4".split())],
+    ),
+    usage(
         "--text: needs --bytes, or another limit",
         ["quantize", LANGUAGE, "q.phasor", "--type", "q8", "--text", "t.txt"],
         ["quantize", LANGUAGE, "q.phasor", "--type", "q8"],

@@ -222,6 +222,44 @@ def test_what_was_rounded_is_not_rounded_again(phasor, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def rows_of(path: Path, inputs: int | None = None) -> dict[int, tuple]:
+    """Of each matrix its type, the form of its inputs (this one, if it has one), and its bytes."""
+    file, data = PhasorFile(path), path.read_bytes()
+    wide = {k for k, e in file.entries.items() if e.type in L.QUANTIZED and e.layout == L.PANEL16}
+    return {
+        key: (
+            e.type,
+            e.inputs if inputs is None or key not in wide else inputs,
+            data[e.offset : e.offset + e.bytes],
+        )
+        for key, e in file.entries.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["q8", "q4", "q4m", "q4k", "q4t", "q6", "q4x", "q3", "q8r", "q8rh", "q2", "q2w", "q1", "q2r"],
+)
+def test_inputs_alone_leave_every_matrix_as_it_is(phasor, kind, tmp_path):
+    """Also types to which nothing is rounded."""
+    plain = GOLDEN / f"models/tiny-gptj-{kind}.phasor"
+    quantize(phasor, plain, tmp_path / "wide", "--inputs", "16")
+    assert rows_of(tmp_path / "wide") == rows_of(plain, L.INPUTS16) != rows_of(plain)
+    verify(phasor, tmp_path / "wide")
+    quantize(phasor, tmp_path / "wide", tmp_path / "plain", "--inputs", "8")
+    assert rows_of(tmp_path / "plain") == rows_of(plain)
+
+
+def test_inputs_alone_of_a_file_of_several_types(phasor, tmp_path):
+    source, mixed = GOLDEN / "models/tiny-gptj-f32.phasor", ("--type", "q4", "--output-type", "q6")
+    quantize(phasor, source, tmp_path / "mixed", *mixed)
+    quantize(phasor, tmp_path / "mixed", tmp_path / "wide", "--inputs", "16")
+    quantize(phasor, source, tmp_path / "wanted", *mixed, "--inputs", "16")
+    assert rows_of(tmp_path / "wide") == rows_of(tmp_path / "wanted")
+    line = quantize(phasor, source, tmp_path / "no", "--inputs", "16", status=1).stderr
+    assert "inputs of 16 bits go with a quantized type" in line
+
+
 def test_bad_files_and_places(phasor, tmp_path):
     good = GOLDEN / "models/tiny-lm-f32.phasor"
     damaged = tmp_path / "damaged"

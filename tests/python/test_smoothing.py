@@ -11,7 +11,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
 import make_models as M
+import quantizers
+import test_convert_hf
+import test_packed
 
+from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -86,3 +90,50 @@ def test_scales_are_powers_of_two_around_one():
         and u[4] > 1
     )
     assert scales(np.zeros(3, np.float32), np.ones((2, 3), np.float32)).tolist() == [1, 1, 1]
+
+
+GIVEN = ["gptq", "int-quantized", "LLM.int8"]  # q4, q8r, q8r
+
+
+@pytest.mark.parametrize("form", GIVEN)
+def test_what_was_rounded_is_not_rounded_again(form, tmp_path, capsys):
+    """Neither where a scale is asked for, nor silently where it is the default."""
+    directory = test_packed.Directory(tmp_path, form)
+    for flags in ((), ("--type", directory.kept)):
+        assert directory.run("--smooth", *flags) == 1
+        said = capsys.readouterr().err
+        assert f"is {directory.kept} already, and what was rounded is not rounded again" in said
+        assert "TRY: without --smooth" in said
+    assert directory.run("--smooth", "--type", "q4m") == 0
+    assert "to q4m (rounded)" in capsys.readouterr().err
+    assert directory.run("--smooth", "--type", "f32") == 0  # by powers of two: exact
+    assert "to f32 (exactly)" in capsys.readouterr().err
+
+
+def test_an_encoder_that_was_rounded_keeps_its_values(tmp_path, capsys):
+    """q8r of a directory that has it: no input scales, though encoders have them."""
+    given = test_convert_hf.Directory(tmp_path)
+    given.bare()
+    assert given.run("--type", "q8r") == 0
+    scaled = PhasorFile(given.output).descriptor["kinds"]
+    assert any(kind["input_scales"] for kind in scaled)
+    given.config["quantization_config"] = quantizers.FORMS["LLM.int8"][0]
+    rng, dense = np.random.default_rng(2), {}
+    for name in [name for name in given.arrays if ".dense.w" in name or ".self." in name]:
+        if name.endswith(".weight"):
+            start, (tensors, values) = (
+                name.removesuffix("weight"),
+                quantizers.llm_int8(rng, *given.arrays.pop(name).shape),
+            )
+            given.arrays |= {start + part: value for part, value in tensors.items()}
+            dense[name] = values
+    for flags in ((), ("--type", "q8r")):
+        assert convert.main([str(given.write()), "-o", str(given.output), *flags]) == 0
+        said = capsys.readouterr().err
+        assert "of LLM.int8 to q8r (exactly)" in said and "scaled" not in said
+        file = PhasorFile(given.output)
+        assert not any(kind["input_scales"] for kind in file.descriptor["kinds"])
+        slot = next(s for s in R.slots(file.descriptor) if s.role == R.FFN_IN)
+        np.testing.assert_allclose(
+            file.weights(slot.key), dense["encoder.layer.0.intermediate.dense.weight"], rtol=2e-7
+        )

@@ -27,7 +27,7 @@ from phasor.format.writer import Rounding, replace_section, set_inputs, write_mo
 from phasor.moments import of_conversion
 from phasor.replay import Counting, finished
 from phasor.runs import Input, Step, steps_of
-from phasor.smoothing import Smoothed
+from phasor.smoothing import Smoothed, may_scale
 from phasor.tokenizers.section import Exportable
 
 # --inputs: the bits of the inputs of quantized matrices; AUTO measures.
@@ -103,6 +103,11 @@ def convert(
         raise PhasorError(f"--inputs {bits}: no matrix is quantized; give --type q8 or another")
     if bits == ROTATED and not auto:
         check_rotated(model)
+    if smooth and (slot := rounded_already(model)) is not None:
+        raise PhasorError(
+            f"{model.checkpoint.path}: {slot.name} is {L.TYPES[model.type_of(slot)]} already, and "
+            "what was rounded is not rounded again for input scales. TRY: without --smooth"
+        )
     bits = bits or ("8" if auto or kind is not None else AUTO_INPUTS)
     smoothed = None
     if auto:
@@ -113,9 +118,10 @@ def convert(
         smooth is None
         and (kind in L.QUANTIZED or types_of is not None)
         and descriptor["model"]["stack"] == D.ENCODER
+        and rounded_already(model) is None
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
-    model.note_types()
+    model.note_types(smoothed.scaled if smoothed is not None else None)
     if kind == L.Q8R:
         model.notes.append(
             "q8r has one scale for a row of inputs, which a model with channels that are large on "
@@ -228,6 +234,13 @@ def check_rotated(model: Model) -> None:
                 f"{model.checkpoint.path}: {slot.name} is {L.TYPES[model.type_of(slot)]} already, "
                 "and what was rounded is not rounded again for rotated inputs. TRY: --inputs 16"
             )
+
+
+def rounded_already(model: Model) -> R.Slot | None:
+    """A matrix with input scales whose values the source has rounded, and which keeps them."""
+    slots = (slot for slot in R.slots(model.descriptor) if slot.matrix and may_scale(slot))
+    quantized = (slot for slot in slots if model.type_of(slot) in L.QUANTIZED)
+    return next((slot for slot in quantized if model.stays(slot)), None)
 
 
 def check_growth(model: Model) -> None:

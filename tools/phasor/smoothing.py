@@ -32,6 +32,11 @@ _FLAG = {R.QKV: 1, R.FFN_IN: 2}
 Source = Callable[[R.Slot], Weights]
 
 
+def may_scale(slot: R.Slot) -> bool:
+    """Whether a matrix is of those whose inputs are scaled."""
+    return slot.stack in (R.ENCODER, R.DECODER) and (slot.role in _FLAG or slot.role == R.V)
+
+
 def _numbers(value: Weights) -> np.ndarray:
     assert isinstance(value, np.ndarray)  # models of quantized values are not smoothed
     return value
@@ -119,6 +124,11 @@ class Smoothed:
         """u (D) of a matrix's input; None: it is as it was."""
         # v reads what q and k do
         return self._scales.get(slot.key - (R.V - R.QKV) * (slot.role == R.V))
+
+    def scaled(self, slot: R.Slot) -> bool:
+        """Whether the matrix has other values than its source."""
+        scale = self.scale_of(slot)
+        return scale is not None and bool((scale != 1).any())
 
     def weights(self, slot: R.Slot) -> Weights:
         matrix = slot.key - 2

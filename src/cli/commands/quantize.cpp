@@ -18,10 +18,12 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
   Choice type{"--type " TYPE_CHOICES, "Type of the matrices."};
   Choice output_type{"--output-type " TYPE_CHOICES,
                      "Type of the embeddings and the output matrix. Default: as --type."};
-  Choice inputs{"--inputs 8|16|rotated",
-                "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
-                "longer. rotated: 8, rotated before they are rounded, of types in groups: "
-                GROUP_TYPES ". Default: as the file has them."};
+  Choice inputs{
+      "--inputs 8|16|rotated",
+      "Bits of the inputs of quantized matrices. 16 is nearly exact; prompts take "
+      "longer. rotated: 8, rotated before they are rounded, of types in groups: " GROUP_TYPES
+      ". Without --type: nothing else changes. Default: as the file has "
+      "them."};
   InputFile moments{"--moments FILE.npy",
                     MOMENT_TYPES ": importance of each input, from tools/moments.py."};
   Number bytes{"--bytes SIZE",
@@ -39,14 +41,15 @@ struct QuantizeOptions : CommandLine, OpenOptions, BoardOptions {
              0, 1e9, true};
   InputFile text{"--text FILE", "Text to measure with. Default: the file's test vectors."};
   bool rotated() const { return inputs.given && strcmp(inputs.word, "rotated") == 0; }
+  // Inputs alone: matrices stay as they are.
+  bool same() const { return !type.given && limited() == nullptr && inputs.given && !rotated(); }
   const char* limited() const { return first_given(bytes, flash, ram, speed); }
   FlagGroups flags() {
-    return {group("Types", type, output_type, inputs, moments),
-            group("Best file within limits", bytes, flash, ram, speed, text),
-            group("The session that --ram is for", context, source, cache, chunk, text_bytes,
-                  tables),
-            group("Output", json, quiet),
-            group("Memory and speed", threads, isa)};
+    return {
+        group("Types", type, output_type, inputs, moments),
+        group("Best file within limits", bytes, flash, ram, speed, text),
+        group("The session that --ram is for", context, source, cache, chunk, text_bytes, tables),
+        group("Output", json, quiet), group("Memory and speed", threads, isa)};
   }
 };
 
@@ -109,8 +112,8 @@ bool renew_record(const char* name, const Block& made, size_t bytes, const Quant
   record.method = method.data();
   record.method_bytes = count_of(method);
   record.numerics = record.rows != 0 ? phasor_numerics() : 0;
-  return (record.rows == 0 || (e.start(limits_for_vectors(e, o)) &&
-                               measure_record(&e, record, &record.divergence))) &&
+  return (record.rows == 0 ||
+          (e.start(limits_for_vectors(e, o)) && measure_record(&e, record, &record.divergence))) &&
          (phasor_record_put(e.model, made.data(), &record, &e.error) == PHASOR_OK || e.fail());
 }
 
@@ -137,7 +140,8 @@ bool renew_vectors(const char* name, const Block& made, size_t bytes, const Engi
 }
 
 void print_report(const char* name, size_t bytes, const Choices& choices,
-                  const phasor_rounding* rounding, const Replayed& replayed) {
+                  const phasor_rounding* rounding, const Replayed& replayed,
+                  const QuantizeOptions& o) {
   string out;
   size_t widest = 0;
   for (const Chosen& one : choices.matrices) widest = max(widest, one.name.size());
@@ -151,9 +155,10 @@ void print_report(const char* name, size_t bytes, const Choices& choices,
     if (choices.seconds != 0)
       out += format("  %.1f tokens a second here, measured\n", 1 / choices.seconds);
     if (choices.fit.ram != 0)
-      out += format("  a session takes %s of %s bytes of RAM, with chunks of %u\n",
-                    grouped(choices.fit.needed).c_str(), grouped(choices.fit.ram).c_str(),
-                    choices.fit.limits.chunk);
+      out += format("  a session takes %s bytes of RAM, with chunks of %u; %s are left beside %s\n",
+                    grouped(choices.fit.needed).c_str(), choices.fit.limits.chunk,
+                    grouped(choices.fit.ram - choices.fit.needed).c_str(),
+                    o.flash.given ? "it" : "it and the file");
   }
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
     const phasor_rounding& of = rounding[i];
@@ -235,29 +240,46 @@ bool read_moments(const Engine& e, const QuantizeOptions& o, vector<float>* out)
          false;
 }
 
-int quantize(const QuantizeOptions& o) {
+// The type of each tensor as it is; NULL: no matrix.
+vector<const char*> own_types(const Engine& e) {
+  vector<const char*> types;
+  auto tensor = sized<phasor_tensor>();
+  for (uint32_t i = 0; phasor_tensor_get(e.model, i, &tensor) == PHASOR_OK; ++i)
+    types.push_back(strcmp(tensor.layout, "vector") != 0 ? tensor.type : nullptr);
+  return types;
+}
+
+// Flags that do not go together: the status, after a line; else 0.
+int check_flags(const QuantizeOptions& o) {
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
   const char* limited = o.limited();
-  if (!o.type.given && limited == nullptr)
+  if (!o.type.given && limited == nullptr && !o.same())
     return usage_error("quantize: expected --bytes or --type, one of " TYPE_CHOICES);
+  const char* beside = first_given(o.output_type, o.moments);
+  if (o.same() && beside != nullptr) return usage_error("%s: needs --type", beside);
   const char* typed = first_given(o.type, o.output_type);
   const char* other = typed == nullptr && o.rotated() ? "--inputs rotated" : typed;
   if (limited != nullptr && other != nullptr)
     return usage_error("%s: does not go with %s", limited, other);
   if (o.text.given != nullptr && limited == nullptr)
     return usage_error("--text: needs --bytes, or another limit");
-  const char* session =
-      first_given(o.context, o.source, o.cache, o.chunk, o.text_bytes, o.tables);
+  const char* session = first_given(o.context, o.source, o.cache, o.chunk, o.text_bytes, o.tables);
   if (session != nullptr && !o.ram.given && !(o.cache.given && o.speed.given))
     return usage_error("%s: needs --ram", session);
   if (o.bytes.given && o.flash.given) return usage_error("--bytes: does not go with --flash");
+  return 0;
+}
+
+int quantize(const QuantizeOptions& o) {
+  if (const int status = check_flags(o)) return status;
+  const char* limited = o.limited();
   const char* name = o.texts[0];
   vector<float> moments;
   Engine in;
   if (!in.open(o.model, o, Load::map) || !in.check()) return 1;  // damage is not copied
   if (!read_moments(in, o, &moments)) return 1;
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
-  options.type = limited != nullptr ? "f32" : o.type.word;
+  options.type = o.type.given ? o.type.word : "f32";
   options.output_type = o.output_type.word;
   const float none = 0;  // an array without values is given, too, and refused by its number
   if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
@@ -266,6 +288,11 @@ int quantize(const QuantizeOptions& o) {
   options.rotated = o.rotated();
   const ReadFile& file = in.file;
   Choices choices;
+  if (o.same()) {
+    choices.types = own_types(in);
+    options.types = choices.types.data();
+    options.type_count = count_of(choices.types);
+  }
   if (limited != nullptr) {
     Wanted wanted{};
     wanted.name = o.model;
@@ -312,7 +339,7 @@ int quantize(const QuantizeOptions& o) {
   if (o.json)
     print_json(name, bytes, choices, rounding, replayed);
   else if (!o.quiet)
-    print_report(name, bytes, choices, rounding, replayed);
+    print_report(name, bytes, choices, rounding, replayed, o);
   return output_flush() && out.commit() ? 0 : 1;
 }
 

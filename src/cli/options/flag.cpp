@@ -49,7 +49,9 @@ int Words::set(const char* text) {
 static bool is_size(const Flag& f) { return strcmp(f.takes, "SIZE") == 0; }
 
 string Number::wanted() const {
-  if (is_size(*this)) return "bytes, such as 131072, 128K or 1M";
+  if (is_size(*this))
+    return format("bytes, at most %" PRIu64 ", such as 131072, 128K or 1M (1,024 × 1,024)",
+                  uint64_t(most));
   return format("a whole number from %" PRIu64 " to %" PRIu64, uint64_t(least),
                 most > 0 ? uint64_t(most) : UINT64_MAX);
 }
@@ -64,7 +66,7 @@ int Number::set(const char* text) {
                         : end[-1] == 'M'               ? 1 << 20
                                                        : 1;
   uint64_t number = 0;
-  if (!parse_number(text, unit == 1 ? end : end - 1, to, &number) || number < from)
+  if (!parse_number(text, unit == 1 ? end : end - 1, to / unit, &number) || number < from)
     return refuse(text);
   value = number * unit;
   return 0;

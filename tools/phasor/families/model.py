@@ -196,15 +196,19 @@ class Model:
         scales, values = (np.concatenate(arrays) for arrays in zip(*pieces))
         return Quantized(scales, values, to)
 
-    def note_types(self) -> None:
-        """Notes what becomes of matrices that are packed in the source."""
+    def note_types(self, changed: Callable[[R.Slot], bool] | None = None) -> None:
+        """Notes what becomes of matrices that are packed in the source. changed: whether a matrix
+        has other values than there."""
         count: Counter[tuple[str, str]] = Counter()
         for slot in R.slots(self.descriptor):
             if slot.matrix and any(self._kept(slot)):
                 tensors, to = [tensor for tensor in self._kept(slot) if tensor], self.type_of(slot)
                 kinds = ", ".join(sorted({tensor.type.name for tensor in tensors}))
                 grids = {(tensor.keeps, to) for tensor in tensors}
-                exactly = all(to in (L.F32, g) or (g, to) == (L.Q4, L.Q8) for g, to in grids)
+                same = to == L.F32 or changed is None or not changed(slot)
+                exactly = same and all(
+                    to in (L.F32, g) or (g, to) == (L.Q4, L.Q8) for g, to in grids
+                )
                 how = f"{L.TYPES[to]} ({'exactly' if exactly else 'rounded'})"
                 count[kinds, how] += 1
         if count:
