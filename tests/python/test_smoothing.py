@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import make_models as M
 import quantizers
 import test_convert_hf
+import test_int8_inputs
 import test_packed
 
 from phasor import convert
@@ -108,6 +109,17 @@ def test_what_was_rounded_is_not_rounded_again(form, tmp_path, capsys):
     assert "to q4m (rounded)" in capsys.readouterr().err
     assert directory.run("--smooth", "--type", "f32") == 0  # by powers of two: exact
     assert "to f32 (exactly)" in capsys.readouterr().err
+
+
+def test_a_gguf_file_is_not_rounded_again(tmp_path, capsys):
+    source, out = test_int8_inputs.gguf(tmp_path), tmp_path / "m.phasor"
+    words = [str(source), "-o", str(out), "--proof", "none", "--smooth"]
+    assert convert.main(words) == 1 and not out.exists()
+    assert "is q8 already, and what was rounded is not rounded again" in capsys.readouterr().err
+    assert convert.main([*words, "--type", "q4"]) == 0
+    assert "Q8_0 to q4 (rounded)" in capsys.readouterr().err
+    assert convert.main([*words, "--type", "f32"]) == 0
+    assert "Q8_0 to f32 (exactly)" in capsys.readouterr().err
 
 
 def test_an_encoder_that_was_rounded_keeps_its_values(tmp_path, capsys):

@@ -434,18 +434,19 @@ class GGUFModel(Model):
             return Quantized(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
         return super().weights(slot)
 
-    def note_types(self) -> None:
+    def note_types(self, changed: Callable[[R.Slot], bool] | None = None) -> None:
         """Notes what becomes of each type of the file."""
-        count: Counter[tuple[Type, int]] = Counter()
+        count: Counter[tuple[Type, int, bool]] = Counter()
         for slot in R.slots(self.descriptor):
             if slot.matrix:
                 to, tensors = self.type_of(slot), self._tensors(slot).values()
-                count.update((tensor.type, to) for tensor in tensors)
+                same = to == L.F32 or changed is None or not changed(slot)
+                count.update((t.type, to, same and _exact(t.type, to)) for t in tensors)
         self.notes.append(
             "matrices: "
             + ", ".join(
-                f"{n} {own.name} to {L.TYPES[to]} ({'exactly' if _exact(own, to) else 'rounded'})"
-                for (own, to), n in count.items()
+                f"{n} {own.name} to {L.TYPES[to]} ({'exactly' if exactly else 'rounded'})"
+                for (own, to, exactly), n in count.items()
             )
         )
 
