@@ -188,9 +188,16 @@ def adapter(*names: str) -> Make:
 
     def make(folder: Path) -> None:
         rows = np.random.default_rng(9).normal(size=(32, 8)).astype(np.float32)
-        config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "task_type": "CAUSAL_LM",
-                  "bias": "none", "target_modules": ["q_proj"], "inference_mode": True,
-                  "modules_to_save": [name.split(".")[-1] for name in names]}
+        config = {
+            "peft_type": "LORA",
+            "r": 2,
+            "lora_alpha": 4,
+            "task_type": "CAUSAL_LM",
+            "bias": "none",
+            "target_modules": ["q_proj"],
+            "inference_mode": True,
+            "modules_to_save": [name.split(".")[-1] for name in names],
+        }
         start, q = "base_model.model.", "base_model.model.model.layers.0.self_attn.q_proj"
         kept = {f"{start}{name}.weight": rows for name in names}
         kept |= {f"{q}.lora_A.weight": rows[:2], f"{q}.lora_B.weight": rows[:8, :2].copy()}
@@ -219,11 +226,17 @@ def own(toml: str, nested: bool = False) -> Make:
 
     def make(folder: Path) -> None:
         rng, q = np.random.default_rng(4), "encoder.layers.0."
-        shapes = {"src_embedding.weight": (20, 8), f"{q}self_attn.in_proj_weight": (24, 8),
-                  f"{q}self_attn.in_proj_bias": (24,), f"{q}self_attn.out_proj.weight": (8, 8),
-                  f"{q}self_attn.out_proj.bias": (8,), f"{q}linear1.weight": (12, 8),
-                  f"{q}linear1.bias": (12,), f"{q}linear2.weight": (8, 12),
-                  f"{q}linear2.bias": (8,)}
+        shapes = {
+            "src_embedding.weight": (20, 8),
+            f"{q}self_attn.in_proj_weight": (24, 8),
+            f"{q}self_attn.in_proj_bias": (24,),
+            f"{q}self_attn.out_proj.weight": (8, 8),
+            f"{q}self_attn.out_proj.bias": (8,),
+            f"{q}linear1.weight": (12, 8),
+            f"{q}linear1.bias": (12,),
+            f"{q}linear2.weight": (8, 12),
+            f"{q}linear2.bias": (8,),
+        }
         norms = (f"{q}norm1", f"{q}norm2", "encoder.norm")
         shapes |= {f"{norm}.{w}": (8,) for norm in norms for w in ("weight", "bias")}
         held = {n: rng.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
@@ -312,61 +325,90 @@ ONE_SIDE = "TRY: the array ids alone"
 NO_CHAT = "{{ x.__class__ }}"
 CASES = {
     "a report that is the output": Case(
-        "is the output too: give it another name", "model --report out.phasor", directory(),
+        "is the output too: give it another name",
+        "model --report out.phasor",
+        directory(),
         again("model --report r.txt"),
     ),
     "an output that is the input": Case(
-        "itself: give the output another name", "m.gguf -o m.gguf",
-        lambda folder: put(folder, {"m.gguf": gguf()}), again("m.gguf"),
+        "itself: give the output another name",
+        "m.gguf -o m.gguf",
+        lambda folder: put(folder, {"m.gguf": gguf()}),
+        again("m.gguf"),
     ),
     "an output that is a file of the input": Case(
-        ": give the output another name", "model -o model/config.json", directory(),
+        ": give the output another name",
+        "model -o model/config.json",
+        directory(),
         again("model"),
     ),
     "inputs of no quantized matrix": Case(
-        "no matrix is quantized; give", "model --inputs 16", directory(),
+        "no matrix is quantized; give",
+        "model --inputs 16",
+        directory(),
         again("model --inputs 16 --type q8"),
     ),
     "rotated inputs of whole rows": Case(
-        "no matrix has a scale for each group; give", "model --inputs rotated --type q8r",
-        directory(), again("model --inputs rotated --type q4"),
+        "no matrix has a scale for each group; give",
+        "model --inputs rotated --type q8r",
+        directory(),
+        again("model --inputs rotated --type q4"),
     ),
     "a program of TorchScript": Case(
-        "a program, not weights); save its state_dict", "model", rewritten("constants.pkl"),
+        "a program, not weights); save its state_dict",
+        "model",
+        rewritten("constants.pkl"),
         saved_again,
     ),
     "a compressed record": Case(
-        ": save it without compression", "model", rewritten("version", kind=zipfile.ZIP_DEFLATED),
+        ": save it without compression",
+        "model",
+        rewritten("version", kind=zipfile.ZIP_DEFLATED),
         saved_again,
     ),
     "an encrypted record": Case(
-        ": save it without a password", "model", torch_file(encrypted), saved_again,
+        ": save it without a password",
+        "model",
+        torch_file(encrypted),
+        saved_again,
     ),
     "another protocol": Case(": save it again", "model", legacy(protocol=1002), saved_again),
     "a big machine's file": Case(
-        ": save it on a little-endian machine", "model",
-        rewritten("byteorder", data=b"big"), saved_again,
+        ": save it on a little-endian machine",
+        "model",
+        rewritten("byteorder", data=b"big"),
+        saved_again,
     ),
     "xz": Case(
-        "packed by xz: unpack it, and give what is in it", "m.gguf.xz",
+        "packed by xz: unpack it, and give what is in it",
+        "m.gguf.xz",
         packed("m.gguf.xz", lzma.compress),
-        lambda folder: put(folder, {"m.gguf": lzma.decompress((folder / "m.gguf.xz").read_bytes())})
-        or ["m.gguf"],
+        lambda folder: (
+            put(folder, {"m.gguf": lzma.decompress((folder / "m.gguf.xz").read_bytes())})
+            or ["m.gguf"]
+        ),
     ),
     "bzip2": Case(
-        "packed by bzip2: unpack it, and give what is in it", "m.gguf.bz2",
+        "packed by bzip2: unpack it, and give what is in it",
+        "m.gguf.bz2",
         packed("m.gguf.bz2", bz2.compress),
-        lambda folder: put(folder, {"m.gguf": bz2.decompress((folder / "m.gguf.bz2").read_bytes())})
-        or ["m.gguf"],
+        lambda folder: (
+            put(folder, {"m.gguf": bz2.decompress((folder / "m.gguf.bz2").read_bytes())})
+            or ["m.gguf"]
+        ),
     ),
     # No module of Python's own unpacks these: the start of their files is enough for the line.
     **{
         name: Case(
-            f"packed by {name}: unpack it, and give what is in it", "m.packed",
-            packed("m.packed", lambda data, start=start: start + data), gguf_there,
+            f"packed by {name}: unpack it, and give what is in it",
+            "m.packed",
+            packed("m.packed", lambda data, start=start: start + data),
+            gguf_there,
         )
         for name, start in {
-            "zstd": b"\x28\xb5\x2f\xfd", "7z": b"7z\xbc\xaf\x27\x1c", "rar": b"Rar!\x1a\x07"
+            "zstd": b"\x28\xb5\x2f\xfd",
+            "7z": b"7z\xbc\xaf\x27\x1c",
+            "rar": b"Rar!\x1a\x07",
         }.items()
     },
     "tar": Case("is packed by tar: unpack it, and give what is in it", "model.tar", tar, untar),
@@ -374,27 +416,32 @@ CASES = {
         ", a link to what is not there: download it again", "model", link, without_link
     ),
     "a template that is not supported": Case(
-        " (--chat none converts without)", "model --chat c.jinja",
+        " (--chat none converts without)",
+        "model --chat c.jinja",
         both(directory(), lambda folder: put(folder, {"c.jinja": NO_CHAT.encode()})),
         again("model --chat none"),
     ),
     "an adapter of another vocabulary": Case(
         " lacks one. TRY: save it with both (modules_to_save), or merge it in PEFT",
-        "model --lora lora", both(directory({"tie_word_embeddings": False}), adapter(EMBEDDING)),
+        "model --lora lora",
+        both(directory({"tie_word_embeddings": False}), adapter(EMBEDDING)),
         both_kept,
     ),
     "code of its own beside a head": Case(
-        " remove this field if the library's class gives the same", "model",
+        " remove this field if the library's class gives the same",
+        "model",
         family("llama", "LlamaForSequenceClassification", auto_map={"AutoModel": "m.Own"}),
         changed("model/config.json", auto_map=None),
     ),
     "a default that changed": Case(
-        "and transformers_version does not say which; add it", "model",
+        "and transformers_version does not say which; add it",
+        "model",
         both(family("cohere", "CohereForCausalLM"), without("transformers_version", "rope_theta")),
         changed("model/config.json", rope_theta=10000.0),
     ),
     "positions that are read from a version on": Case(
-        "; say transformers_version", "model",
+        "; say transformers_version",
+        "model",
         both(
             family("modernbert-decoder", "ModernBertDecoderForCausalLM", local_rope_theta=500.0),
             without("transformers_version"),
@@ -408,13 +455,14 @@ CASES = {
         changed("model/config.json", force_bos_token_to_be_generated=None, forced_bos_token_id=3),
     ),
     "logits with a cap inside a class with pictures": Case(
-        "; set it to what does nothing, or convert the language model by itself", "model",
-        lambda folder: pictures(folder, final_logit_softcapping=30.0), lambda folder: (
-            pictures(folder) or ["model"]
-        ),
+        "; set it to what does nothing, or convert the language model by itself",
+        "model",
+        lambda folder: pictures(folder, final_logit_softcapping=30.0),
+        lambda folder: pictures(folder) or ["model"],
     ),
     "a CLIP of sentence-transformers": Case(
-        "is a whole model: give its folder, ", "model",
+        "is a whole model: give its folder, ",
+        "model",
         lambda folder: clip(folder),
         again("model/0_CLIPModel"),
     ),
@@ -425,36 +473,47 @@ CASES = {
         again("m.pt --expect e.npz"),
     ),
     "two models in one file": Case(
-        "say which are the model's, [checkpoint] key", "m.pt",
-        own(ENCODER, nested=True), described(ENCODER + '[checkpoint]\nkey = "model"\n'),
+        "say which are the model's, [checkpoint] key",
+        "m.pt",
+        own(ENCODER, nested=True),
+        described(ENCODER + '[checkpoint]\nkey = "model"\n'),
     ),
     "weights of one's own": Case(
         ": there is no description; write one (docs/reference/description-keys.md has the keys) or"
-        " give --describe", "m.pt", own(""),
-        lambda folder: described(ENCODER)(folder)
-        + described(ENCODER, "d.toml", "m.pt --describe d.toml")(folder),
+        " give --describe",
+        "m.pt",
+        own(""),
+        lambda folder: (
+            described(ENCODER)(folder)
+            + described(ENCODER, "d.toml", "m.pt --describe d.toml")(folder)
+        ),
     ),
     "a tokenizer elsewhere": Case(
-        " (--tokenizer takes any file)", "m.pt",
-        both(own(ENCODER + '[source]\ntokenizer = "../w.txt"\n'), lambda folder: put(
-            folder, {"w.txt": "\n".join(f"w{i}" for i in range(20)).encode()}
-        )),
+        " (--tokenizer takes any file)",
+        "m.pt",
+        both(
+            own(ENCODER + '[source]\ntokenizer = "../w.txt"\n'),
+            lambda folder: put(folder, {"w.txt": "\n".join(f"w{i}" for i in range(20)).encode()}),
+        ),
         described(ENCODER, "m.toml", "m.pt --tokenizer w.txt"),
     ),
     "a head of hidden states": Case(
-        ' head, head_norm and output_bias; say output = "source-embedding" for logits', "m.pt",
+        ' head, head_norm and output_bias; say output = "source-embedding" for logits',
+        "m.pt",
         own(ENCODER + '[names]\noutput_bias = "b"\n'),
         described(ENCODER + 'output = "source-embedding"\n'),
     ),
     "names without a layer": Case(
-        "; say how many layers there are", "m.pt",
+        "; say how many layers there are",
+        "m.pt",
         own(ENCODER + '[names]\n"encoder.ffn_in" = "encoder.layers.0.linear1.weight"\n'),
         described(
             ENCODER + 'layers = 1\n[names]\n"encoder.ffn_in" = "encoder.layers.0.linear1.weight"\n'
         ),
     ),
     "tokenizers in folders of the model": Case(
-        ": give those, --tokenizer SOURCE --tokenizer TARGET, or one for both sides", "model",
+        ": give those, --tokenizer SOURCE --tokenizer TARGET, or one for both sides",
+        "model",
         lambda folder: joined(folder, "model/encoder/", "model/decoder/"),
         again(
             "model --tokenizer model/encoder --tokenizer model/decoder",
@@ -463,24 +522,31 @@ CASES = {
     ),
     "one tokenizer for two vocabularies": Case(
         " give one for the source, then one for the target (none: without)",
-        "model --tokenizer a", lambda folder: joined(folder, "a/", "b/", rows=23),
+        "model --tokenizer a",
+        lambda folder: joined(folder, "a/", "b/", rows=23),
         again("model --tokenizer a --tokenizer b", "model --tokenizer a --tokenizer none"),
     ),
     "a part of a class's tokenizer": Case(
         "the ids are not those of the file alone: give its directory",
         "model --tokenizer t/sentencepiece.bpe.model",
-        lambda folder: mbart(folder, "MBart"), again("model --tokenizer t"),
+        lambda folder: mbart(folder, "MBart"),
+        again("model --tokenizer t"),
     ),
     "a special token without an id": Case(
-        "has no id; save the tokenizer again (AutoTokenizer", "model --tokenizer t",
-        lambda folder: mbart(folder, "Nllb", additional_special_tokens=["zul_Latn"]), with_an_id,
+        "has no id; save the tokenizer again (AutoTokenizer",
+        "model --tokenizer t",
+        lambda folder: mbart(folder, "Nllb", additional_special_tokens=["zul_Latn"]),
+        with_an_id,
     ),
     "a map of characters that the fast class drops": Case(
-        "save the one that is meant as tokenizer.json", "model", both(directory(), mapped),
+        "save the one that is meant as tokenizer.json",
+        "model",
+        both(directory(), mapped),
         lambda folder: put(folder, {"model/tokenizer.json": TOKENIZER}) or ["model"],
     ),
     "a target of one side": Case(
-        ONE_SIDE, "m.pt --expect e.npz",
+        ONE_SIDE,
+        "m.pt --expect e.npz",
         both(own(ENCODER), lambda folder: expected_arrays(folder, target=np.array([[1]]))),
         lambda folder: expected_arrays(folder) or ["m.pt --expect e.npz"],
     ),
@@ -492,10 +558,13 @@ def clip(folder: Path) -> None:
     text = {n: v for n, v in made.config.items() if n not in ("architectures", "projection_dim")}
     config = {"model_type": "clip", "architectures": ["CLIPModel"], "projection_dim": 8}
     module = {"idx": 0, "name": "0", "path": "0_CLIPModel"}
-    put(folder, {
-        "model/modules.json": [{**module, "type": "sentence_transformers.models.CLIPModel"}],
-        "model/0_CLIPModel/config.json": {**config, "text_config": text, "vision_config": {}},
-    })
+    put(
+        folder,
+        {
+            "model/modules.json": [{**module, "type": "sentence_transformers.models.CLIPModel"}],
+            "model/0_CLIPModel/config.json": {**config, "text_config": text, "vision_config": {}},
+        },
+    )
     save_file(made.arrays(), folder / "model/0_CLIPModel/model.safetensors")
 
 
@@ -509,8 +578,12 @@ def unseen(folder: Path) -> None:
 def pictures(folder: Path, **more) -> None:
     made = models.directory("gemma2", "Gemma2ForCausalLM", final_logit_softcapping=None)
     text = {n: v for n, v in made.config.items() if n != "architectures"}
-    config = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"],
-              "transformers_version": "4.57.6", "text_config": {**text, **more}}
+    config = {
+        "model_type": "llava",
+        "architectures": ["LlavaForConditionalGeneration"],
+        "transformers_version": "4.57.6",
+        "text_config": {**text, **more},
+    }
     put(folder, {"model/config.json": config})
     held = {f"model.language_model.{name}": a for name, a in made.arrays().items()}
     save_file(held, folder / "model/model.safetensors")
@@ -574,6 +647,10 @@ ELSEWHERE = {
     "gather them again with tools/moments.py, or --no-smooth": _MOMENTS,
     "TRY: tools/moments.py with the file that --type f32 writes": _MOMENTS,
     "not rounded again for rotated inputs": "python/test_rotated_inputs.py::test_what_is_refused",
+    "TRY: without --smooth": (
+        "python/test_smoothing.py::test_what_was_rounded_is_not_rounded_again"
+    ),
+    "llama-quantize --allow-requantize": "python/test_gguf.py::test_what_is_wrong_is_one_line",
     "reach: give a longer one": (
         "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"
     ),
@@ -603,9 +680,7 @@ ELSEWHERE = {
     "not the shared library of this package": LIBRARY,
     "others can reach it. TRY: --key-file FILE": SERVER,
     "TRY: --port": SERVER,
-    "TRY: a file that phasor quantize made": (
-        "python/test_convert.py::test_types_of_another_file"
-    ),
+    "TRY: a file that phasor quantize made": ("python/test_convert.py::test_types_of_another_file"),
     "TRY: --i2s-blocks": "python/test_gguf_i2.py::test_the_order_must_be_said",
     "gives text: use /v1/completions": SERVED,
     "gives vectors: use /v1/embeddings": SERVED,

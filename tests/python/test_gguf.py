@@ -457,7 +457,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a type by name": (
         tensor("blk.0.ffn_down.weight", ((256, WIDTH), 10, bytes(84 * WIDTH))),
-        "blk.0.ffn_down.weight: has type Q2_K, which is not supported",
+        "blk.0.ffn_down.weight: has type Q2_K, which is not supported, expected F32, F16, Q4_0",
     ),
     "a type by number": (
         tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 999, b"")),

@@ -137,6 +137,12 @@ CASES = [
         ["quantize", LANGUAGE, "q.phasor", "--type", "q8"],
     ),
     case(
+        "%s: has matrices of %s, and %s rounds none twice. TRY: the model in f32, as the "
+        "converter's --type f32 makes it",
+        ["quantize", LANGUAGE.with_name("tiny-lm-q8.phasor"), "q.phasor", "--bytes", "1M"],
+        ["quantize", LANGUAGE, "q.phasor", "--bytes", "1M"],
+    ),
+    case(
         "%s: has no test vectors to measure with. TRY: --text FILE",
         ["quantize", "words", "q.phasor", "--bytes", "1M"],
         ["quantize", "words", "q.phasor", "--bytes", "1M", "--text", "text.txt"],

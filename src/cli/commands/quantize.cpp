@@ -294,6 +294,13 @@ int quantize(const QuantizeOptions& o) {
     options.type_count = count_of(choices.types);
   }
   if (limited != nullptr) {
+    for (const char* type : own_types(in))
+      if (type != nullptr && strcmp(type, "f32") != 0 && strcmp(type, "f16") != 0 &&
+          strcmp(type, "bf16") != 0)
+        return data_error(
+            "%s: has matrices of %s, and %s rounds none twice. TRY: the model in f32, as the "
+            "converter's --type f32 makes it",
+            o.model, type, limited);
     Wanted wanted{};
     wanted.name = o.model;
     wanted.bytes = o.flash.given ? o.flash.value : o.bytes.value;

@@ -261,7 +261,8 @@ class GGUF(Checkpoint):
         if kind not in self._types:
             raise PhasorError(
                 f"{name}: has type {OTHERS.get(kind, kind)}, which is not supported, expected "
-                f"{', '.join(t.name for t in TYPES.values())}"
+                f"{', '.join(t.name for t in TYPES.values())}. TRY: the model in one of these, or "
+                "llama-quantize --allow-requantize with F32 of this file"
             )
         if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
             raise Damaged(f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's")
