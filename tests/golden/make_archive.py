@@ -19,9 +19,9 @@ from typing import Callable
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/support")]
 
+import make_models as M  # noqa: E402
 import numpy as np  # noqa: E402
 
-import make_models as M  # noqa: E402
 import translators  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402

@@ -22,10 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from phasor import vectors as V  # noqa: E402
 from phasor.files import replacing
-from phasor.format import coded
+from phasor.format import (
+    coded,
+    records,  # noqa: E402
+)
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L
-from phasor.format import records  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import (
     CHAT,

@@ -120,10 +120,12 @@ def opennmt() -> None:
             )
             for rows in (IDS, OUT)
         ]  # fmt: skip
-        model = nn.ModuleDict({
-            "encoder": TransformerEncoder.from_opt(opt, embeddings[0]),
-            "decoder": TransformerDecoder.from_opt(opt, embeddings[1]),
-        }).eval()
+        model = nn.ModuleDict(
+            {
+                "encoder": TransformerEncoder.from_opt(opt, embeddings[0]),
+                "decoder": TransformerDecoder.from_opt(opt, embeddings[1]),
+            }
+        ).eval()
         generator = nn.Linear(16, OUT)
         if opt.share_decoder_embeddings:
             generator.weight = embeddings[1].word_lut.weight

@@ -7,11 +7,11 @@ import json
 
 import numpy as np
 import pytest
-from random_models import block, write_random
 from test_cli import LANGUAGE, ROOT, TRANSLATOR, bad, good, phasor
 
 from phasor.format import descriptor as D
 from phasor.format import file as F
+from random_models import block, write_random
 
 SHIPPED = ROOT / "models" / "zh-en.phasor"
 TEXTS = [

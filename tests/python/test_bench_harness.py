@@ -10,6 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+
 from bench import common, page, peers
 
 # An engine that says how long it took: N milliseconds, given to it.

@@ -4,6 +4,7 @@
 import time
 
 import pytest
+
 from phasor.chat.content import lines_on_content
 from phasor.chat.template import compile_template, section_of
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_descriptions import tensors
 
 import torch_zip
 from phasor import convert
@@ -16,7 +17,6 @@ from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.reference.forward import Reference
 from places import ROOT
-from test_descriptions import tensors
 
 WIDTH, INPUTS, LENGTH = 32, 6, 7
 MODELS = ROOT / "tests" / "golden" / "models"

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from exported import exported, weight_file
 
+from exported import exported, weight_file
 from phasor.format import file as F
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers.export import MOST
@@ -151,9 +151,7 @@ def test_flags_that_do_not_go_with_it(phasor, tmp_path):
     model = tmp_path / "m.phasor"
     weight_file(model, section, info)
     for words in (["--print-ids"], ["--offsets"], ["--json"], ["--pair"]):
-        assert f"--export: does not go with {words[0]}" in _refused(
-            phasor, model, *words, status=2
-        )
+        assert f"--export: does not go with {words[0]}" in _refused(phasor, model, *words, status=2)
     assert "--export: expected no text" in _refused(phasor, model, "a", status=2)
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from make.links import FENCE, LINK, slug
 from places import ROOT, program, there
 

@@ -97,7 +97,9 @@ PICKLES = {
     "object_name": (b"\x80\x02cx\x1b[2J\ny\n)\x81.", "an object of x?[2J.y,"),
     "object_of_itself": (b"\x80\x02cx\ny\n)\x81q\x00h\x00b.", "holds an object of x.y"),
     "objects_of_one_list": (
-        b"\x80\x02}(](" + b"N" * 200_000 + b"eq\x000"
+        b"\x80\x02}(]("
+        + b"N" * 200_000
+        + b"eq\x000"
         + b"".join(text(b"%d" % i) + b"cx\ny\nh\x00\x85\x81" for i in range(20_000))
         + b"u.",
         "no tensors",

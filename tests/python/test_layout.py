@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from phasor.format import checksum
+from phasor.format import checksum, scales
 from phasor.format import layout as L
-from phasor.format import scales
 
 
 def slow_crc(data: bytes) -> int:

@@ -2,6 +2,7 @@
 else."""
 
 import pytest
+
 from make import links
 
 HELPS = """phasor COMMAND MODEL [ARGUMENTS]: a program

@@ -15,10 +15,9 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 from advice import FOLLOWED, beside  # noqa: E402
-from wrong_inputs import WRONG, Wrong  # noqa: E402
-
 from phasor import convert  # noqa: E402
 from phasor.files import described_beside  # noqa: E402
+from wrong_inputs import WRONG, Wrong  # noqa: E402
 
 PAGE = ROOT / "docs/reference/messages.md"
 START, END = "<!-- table: tests/python/test_messages.py --write -->\n", "<!-- end -->"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_gguf
+from test_quantize import quantize
 
 import translators
 from conversions import contents, convert_to, refused
@@ -21,7 +22,6 @@ from phasor.reference.functions import layer_norm, rms_norm
 from phasor.runs import Input
 from phasor.smoothing import Smoothed
 from places import told
-from test_quantize import quantize
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 IDS = [1, 5, 9, 3, 17, 22, 8]

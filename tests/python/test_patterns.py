@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pytest
-import regex_tables
 
+import regex_tables
 from phasor.tokenizers.models import byte_bpe
 from phasor.tokenizers.patterns import charsets, memo, table, unicode
 from phasor.tokenizers.patterns.dfa import ACCEPTS

@@ -18,6 +18,8 @@ for folder in ("fuzz/python", "golden"):
 import checkpoints
 import make_models
 import models
+
+from conversions import convert_to
 from phasor.errors import PhasorError
 from phasor.families.decoder import Decoder
 from phasor.families.decoders.gemma4 import GEMMA4
@@ -29,7 +31,6 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.writer import write_model
 from phasor.reference.forward import Reference
-from conversions import convert_to
 from places import ROOT, told
 
 GOLDEN = ROOT / "tests/golden/models/tiny-gemma4-f32.phasor"

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_sections import golden_section
-from places import ROOT
 
+from golden_sections import golden_section
 from phasor.errors import PhasorError
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.tokenizers import charsmap
@@ -27,6 +26,7 @@ from phasor.tokenizers.charsmap import build_trie
 from phasor.tokenizers.json_parts import MOST_STEPS_WRITTEN, package_float
 from phasor.tokenizers.models import pipeline
 from phasor.tokenizers.vocabulary import special_token
+from places import ROOT
 
 PARTS = json.loads((ROOT / "tests/golden/tokenizers/parts.json").read_text())
 TEXT_TOO_LONG, UNKNOWN_WORD = 1, 2
@@ -497,9 +497,7 @@ def test_maps_of_clusters_one_behind_the_other(program):
     )
     assert len(twice) == len(once) + 8
     assert len(both) > len(twice) + 1024
-    found = cut(
-        program, ["ab", "e\u0301"], normalizer=sequence("normalizers", one, other, one)
-    )
+    found = cut(program, ["ab", "e\u0301"], normalizer=sequence("normalizers", one, other, one))
     assert found == ["bbbbbb|", "yz|"]
 
 
@@ -513,9 +511,7 @@ def test_growth_is_of_what_a_text_becomes():
     assert once[88:92] == twice[88:92] == struct.pack("<I", 11)  # U+FDFA
     always = {**metaspace(), "prepend_scheme": "always"}
     letters = {"type": "FixedLength", "length": 1}
-    prefixed = section_of(
-        normalizer=form, pre_tokenizer=sequence("pretokenizers", letters, always)
-    )
+    prefixed = section_of(normalizer=form, pre_tokenizer=sequence("pretokenizers", letters, always))
     # 18 characters of 3 bytes, three of them spaces, each behind a sign of 3 bytes
     assert prefixed[88:92] == struct.pack("<I", -(-(33 + 3 * 2 + 18 * 3) // 3))
 

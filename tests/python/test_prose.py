@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from make import entries
 from make.links import FENCE
 from places import ROOT

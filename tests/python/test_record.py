@@ -23,8 +23,8 @@ from phasor.format.file import (
     PhasorFile,
 )
 from phasor.format.writer import replace_section, write_model
-from phasor.reference.forward import Reference
 from phasor.program import ids_text
+from phasor.reference.forward import Reference
 from phasor.vectors import Vector
 from phasor.vectors import read as read_vectors
 from places import told
@@ -209,6 +209,7 @@ def test_a_section_that_is_not_sound(tmp_path):
         out = bytearray(good)
         struct.pack_into(kind, out, at, value)
         return bytes(out)
+
     for wrong in (
         *(good[:-1], good[:100], good + bytes(4)),
         *(put(0, "<I", rows) for rows in (0, 3, 1 << 31)),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_gguf
+from test_quantize import odd_file, quantize
 
 from conversions import convert_to
 from phasor import convert
@@ -20,7 +21,6 @@ from phasor.format import writer
 from phasor.moments import Moments
 from phasor.reference import functions
 from places import told
-from test_quantize import odd_file, quantize
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TYPES = ("q8", "q4", "q4m", "q4k", "q4t")

@@ -137,9 +137,7 @@ def test_a_file_of_it(phasor, kind, name, tmp_path):
         return second(x).astype(np.float32)
 
     with replacing(path) as file:
-        write_model(
-            file, given.meta, lambda slot: given.weights(slot.key), kind, moments=hessian
-        )
+        write_model(file, given.meta, lambda slot: given.weights(slot.key), kind, moments=hessian)
     made = PhasorFile(path)
     made.check()
     told(phasor, "quantize", path, tmp_path / "back", "--type", "f32", "--quiet", timeout=120)

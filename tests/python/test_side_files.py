@@ -4,7 +4,6 @@ a value that changes something, is refused by name, and --ignore-key leaves it o
 import re
 from pathlib import Path
 
-import ctranslate2_model
 import numpy as np
 import pytest
 import test_convert_decoders
@@ -12,6 +11,7 @@ import test_convert_hf
 import test_gguf
 from safetensors.numpy import save_file
 
+import ctranslate2_model
 from conversions import convert_to
 from phasor import convert, side_files
 from phasor.errors import PhasorError

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Iterable
 
 import numpy as np
-
 import test_families_decoders as decoders
 import test_families_encoders as encoders
 import test_families_translators as translators

@@ -9,8 +9,9 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from random_models import write_random
 from test_beam import described, seq2seq, some, weights_of
+
+from random_models import write_random
 
 TOLERANCE = 1e-5
 END = 2

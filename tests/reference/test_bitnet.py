@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import make_bitnet
 import numpy as np
 import pytest
 
-import make_bitnet
 from phasor import convert
 from phasor.format import layout as L
 from phasor.format import tensors as R

@@ -8,14 +8,14 @@ import json
 
 import numpy as np
 import pytest
-from byte_pieces import BYTES, ODD, READ, tokenizer_json
 from test_tokenizer import Driver, driver  # noqa: F401
-from translators import proto
 
+from byte_pieces import BYTES, ODD, READ, tokenizer_json
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.llama2c import tokenizer as llama2c
 from phasor.tokenizers.section import BYTE, NORMAL, UNKNOWN, TokenizerError
 from phasor.tokenizers.tokenizer import build_sentencepiece_section
+from translators import proto
 
 tokenizers = pytest.importorskip("tokenizers")
 sentencepiece = pytest.importorskip("sentencepiece")

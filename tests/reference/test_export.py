@@ -16,18 +16,18 @@ import pytest
 
 gguf = pytest.importorskip("gguf")
 
-import gguf_models
 import sentencepiece
-import tekken_model
 import tokenizer_draws as draws
-from conversions import convert_to
-from exported import weight_file
-from places import told
 from test_tokenizer_hf import golden
 from tokenizers import Tokenizer, implementations
 
+import gguf_models
+import tekken_model
+from conversions import convert_to
+from exported import weight_file
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 from phasor.sources.tokenizer_files import tokenizer_section
+from places import told
 
 ROWS = 900
 TEXTS = [

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 import transformers.generation.logits_process as processors
-from random_models import write_random
 from test_beam import NAMES, described, ours, seq2seq, some, weights_of
+
+from random_models import write_random
 
 beam_search = pytest.importorskip("transformers.generation.beam_search", reason="of version 4")
 BeamSearchScorer = beam_search.BeamSearchScorer

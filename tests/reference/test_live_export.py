@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from live_modules import Branching, Capped, Grouped, Parallel, Recurrent, Sums, Tutorial
-from own_modules import NAMES
-from renamed import renamed
 from test_own_descriptions import CHANGES, changed
 from test_spans import WORDS, _wordpiece
 
 import phasor
+from live_modules import Branching, Capped, Grouped, Parallel, Recurrent, Sums, Tutorial
+from own_modules import NAMES
 from phasor import convert, expect
 from phasor import vectors as V
 from phasor.checkpoints.tensors import Checkpoint
@@ -32,6 +31,7 @@ from phasor.format.meta import as_stored
 from phasor.live.proof import checkpoint_of, stored
 from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import parse_description
+from renamed import renamed
 
 OWN = Path(__file__).resolve().parents[1] / "support/own_modules.py"
 MODELS = renamed(str(OWN))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from own_modules import NAMES, make
 
+from own_modules import NAMES, make
 from phasor import convert
 
 OWN = Path(__file__).resolve().parents[1] / "golden" / "own"

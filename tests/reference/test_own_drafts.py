@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from own_modules import NAMES, make
 from test_own_descriptions import CHANGES, OWN, changed
 
+from own_modules import NAMES, make
 from phasor import convert
 
 # What names and shapes do not say, and the owner does, at most three lines each.

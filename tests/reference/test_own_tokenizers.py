@@ -8,12 +8,20 @@ from typing import Any, Callable
 
 import pytest
 import tokenizer_draws as draws
-from exported import exported
 from test_tokenizer import driver  # noqa: F401
 from test_tokenizer_hf import compare_decoding, golden, random_sequences
-from tokenizers import Tokenizer, decoders, implementations, models, normalizers
-from tokenizers import pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    implementations,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
+from exported import exported
 from phasor.sources.hugging_face.around import pair_of
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
-import json
 import os
 import random
 import re
@@ -18,15 +17,13 @@ import struct
 import time
 from typing import NamedTuple
 
+import make_patterns
 import pytest
-import regex_tables
-from sample import SHARE
 from test_tokenizer import Driver, driver  # noqa: F401
 from test_tokenizer_hf import build, compare, golden
 from tokenizer_table import texts
 
-import make_patterns
-
+import regex_tables
 from phasor.sources.hugging_face import tokenizer_json as hf
 from phasor.tokenizers import pre_tokenizers as known
 from phasor.tokenizers.models import byte_bpe
@@ -34,6 +31,7 @@ from phasor.tokenizers.patterns import table, unicode
 from phasor.tokenizers.patterns.scanner import FANCY, ONIGURUMA
 from phasor.tokenizers.patterns.tree import PatternError
 from phasor.tokenizers.section import TokenizerError, piece_texts
+from sample import SHARE
 
 os.environ["RUST_BACKTRACE"] = "0"  # tiktoken panics where a match is empty
 
@@ -67,10 +65,7 @@ class Base(NamedTuple):
 @functools.lru_cache
 def base() -> Base:
     parts = {
-        text[i:j]
-        for text in TEXTS
-        for i in range(len(text))
-        for j in range(i + 1, len(text) + 1)
+        text[i:j] for text in TEXTS for i in range(len(text)) for j in range(i + 1, len(text) + 1)
     }
     words = {bytes([byte]) for byte in range(256)} | {part.encode() for part in parts}
     letters = {byte: letter for letter, byte in byte_bpe.ALPHABET.items()}
@@ -172,9 +167,7 @@ def test_every_behavior(driver):
 def test_published_patterns(driver, capsys):
     for number, (name, (pattern, fancy)) in enumerate(regex_tables.published().items()):
         began = time.perf_counter()
-        found = table.compiled_with_least.__wrapped__(
-            pattern, FANCY if fancy else ONIGURUMA
-        )[0]
+        found = table.compiled_with_least.__wrapped__(pattern, FANCY if fancy else ONIGURUMA)[0]
         seconds = time.perf_counter() - began
         with capsys.disabled():
             print(

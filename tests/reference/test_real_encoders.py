@@ -288,9 +288,7 @@ def test_a_long_text_is_cut_where_its_makers_cut_it(minilm, tmp_path, phasor):
         ours = run(phasor, tmp_path / "v.npy", "embed", file, "--quiet", *flags, text, "--npy")[0]
         assert hidden.shape[0] == most and ours @ want > 0.999999
     whole = subprocess.run([phasor, "embed", file, "--quiet", text], capture_output=True, text=True)
-    assert (
-        whole.returncode == 1 and "there is room for 512 (--truncate cuts" in whole.stderr
-    )
+    assert whole.returncode == 1 and "there is room for 512 (--truncate cuts" in whole.stderr
 
 
 @pytest.fixture(scope="module")

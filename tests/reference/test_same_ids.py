@@ -25,13 +25,13 @@ import tokenizers
 import torch
 import transformers
 from answers import newer_answers
-from sample import parameters
 from test_tokenizer_listed import train
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers.models.m2m_100 import tokenization_m2m_100
 
 from phasor import convert
 from phasor.format.file import CHAT, PhasorFile
+from sample import parameters
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -732,6 +732,7 @@ def _bertweet(folder: Path) -> Made:
 
 # ---- Translators
 
+
 def fast_forms(folder: Path, kind: str, net: Path, file: str) -> dict[str, Form]:
     """The tokenizer.json of a fast class, and what 5.x saves of it."""
     own = getattr(transformers, f"{kind}TokenizerFast")
@@ -876,9 +877,7 @@ def _marian(folder: Path) -> Made:
     (folder / "vocab.json").write_text(json.dumps({text: i for i, text in enumerate(order)}))
     files = ("source.spm", "target.spm", "vocab.json")
     slow = transformers.MarianTokenizer(*(str(folder / name) for name in files))
-    net = translator(
-        folder / "net", slow, "Marian", decoder_vocab_size=len(slow), bos_token_id=0
-    )
+    net = translator(folder / "net", slow, "Marian", decoder_vocab_size=len(slow), bos_token_id=0)
     saved(slow, folder / "slow", net)
     return Made(
         {

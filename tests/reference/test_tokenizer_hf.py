@@ -25,10 +25,10 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers
 
 import make_hf  # noqa: E402
 import make_unicode  # noqa: E402
-from golden_sections import golden_section  # noqa: E402
 from test_tokenizer import DATA, Driver, driver, in_characters  # noqa: E402, F401
 
 import make as golden  # noqa: E402
+from golden_sections import golden_section  # noqa: E402
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.sources.hugging_face import tokenizer_json as hf  # noqa: E402
 from phasor.tokenizers import charsmap, unicode  # noqa: E402

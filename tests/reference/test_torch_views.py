@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 import torch_legacy
 import torch_zip
-
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
 

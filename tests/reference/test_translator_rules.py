@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import test_families_translators as T
 from family_table import Table
 from generated import Outputs, recommended
+from test_beam import cuts
+
 from places import PROGRAM, need_newer
 from sample import part
-from test_beam import cuts
 
 SOURCES, ALL_SOURCES = 2, 4  # of each of five lengths
 CASES = list({case.model: case for case in T.CASES if not case.recommends}.values())

@@ -28,10 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 import tokenizer_draws as draws
-from exported import exported
 from test_tokenizer import Driver, build_driver, in_characters
 from tokenizers import Tokenizer
 
+from exported import exported
 from phasor.errors import PhasorError
 from phasor.sources.hugging_face.tokenizer_json import build_hf_section
 

@@ -31,8 +31,8 @@ import test_tokenizer_listed as translators  # noqa: E402
 import test_tokenizer_llm as llm  # noqa: E402
 import tokenizers  # noqa: E402
 import transformers  # noqa: E402
-from exported import exported  # noqa: E402
 
+from exported import exported  # noqa: E402
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.sources.hugging_face import (
     numbered,  # noqa: E402

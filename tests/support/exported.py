@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Any, Mapping
 
-from random_models import lm, write_random
-
 from phasor.format import file as F
 from phasor.tokenizers.section import Exportable, id_count
+from random_models import lm, write_random
 
 _AROUND = ("prefix", "suffix", "pair", "pair_segment")
 

@@ -6,8 +6,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from live_modules import RmsNorm, turned
 from torch import Tensor, nn
+
+from live_modules import RmsNorm, turned
 
 
 def bucket(distance: Tensor, count: int, most: int, both: bool) -> Tensor:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Iterable, Sequence, NamedTuple
+from typing import Any, Iterable, NamedTuple, Sequence
 
 from phasor.files import read_json, write_text
 

@@ -8,7 +8,6 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-
 _CHOSEN, _SECOND = "phasor quantize --bytes", ", second moments"
 _MATRIX = ", importance matrix"
 _SERIES = {

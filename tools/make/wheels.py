@@ -103,7 +103,7 @@ def compiler(folder: Path, target: Target) -> dict[str, Path]:
     for name in ("c++", "ar", "ranlib"):
         words = [sys.executable, __file__, "--zig", name, target.triple]
         made[name] = folder / name
-        made[name].write_text(f"#!/bin/sh\nexec {' '.join(words)} -- \"$@\"\n", encoding="utf-8")
+        made[name].write_text(f'#!/bin/sh\nexec {" ".join(words)} -- "$@"\n', encoding="utf-8")
         made[name].chmod(0o755)
     return made
 

@@ -37,7 +37,7 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile, Source
 from phasor.format.layout import VECTOR
-from phasor.format.writer import exact_values, encode_vector
+from phasor.format.writer import encode_vector, exact_values
 from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
 from phasor.runs import Input, passes

@@ -13,7 +13,7 @@ import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from phasor.errors import PhasorError, printable, shown
 from phasor.files import has_file, read_value

@@ -18,7 +18,7 @@ from phasor.format.file import Weights as Stored
 from phasor.format.layout import F32, PANEL16, QUANTIZED, flush_subnormals, round_up
 from phasor.format.tensors import Slot, key_of, slots
 from phasor.reference.forward import Reference, Trace
-from phasor.runs import Input, Ran, Step, rows_of, run_all, steps_of
+from phasor.runs import Input, Ran, Step, rows_of, run_all
 
 SAMPLES = 16
 MOST_IN_FLOAT32 = 1 / 16  # of a row's values: the tolerance, 8 times as wide, still tells

@@ -30,10 +30,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from phasor.entry import front_door
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 
+from phasor.entry import front_door
 from train.common import (
     UserError,
     add_recipe_options,
@@ -260,9 +260,7 @@ def valid_loss(model: Decoder, ids: NDArray[np.int64], recipe: Recipe) -> float:
     """Mean cross-entropy in nats over windows of `length`, in float32."""
     exact = dataclasses.replace(recipe, bf16=False)
     rows = (len(ids) - 1) // recipe.length
-    windows = np.stack(
-        [ids[i * recipe.length : (i + 1) * recipe.length + 1] for i in range(rows)]
-    )
+    windows = np.stack([ids[i * recipe.length : (i + 1) * recipe.length + 1] for i in range(rows)])
     parts = torch.from_numpy(windows).split(recipe.batch)
     total = sum(float(loss_of(model, part, exact)) * len(part) for part in parts)
     return total / rows

@@ -220,7 +220,6 @@ def made(**parts: object) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(tokenizer(**parts)))
 
 
-
 def main() -> None:
     plain = {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}}
     out: dict[str, list] = {"texts": TEXTS, "words": WORDS, "tokens": SPOKEN, "ids": IDS}

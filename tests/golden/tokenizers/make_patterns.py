@@ -16,6 +16,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE.parents[2] / "tools" / "phasor" / "tokenizers" / "patterns" / "unicode.py"
+
+
 def _asked(c: int) -> bool:
     """Planes 4 to 13 have no characters, 15 and 16 private ones, 14 few: there one of 256 is asked,
     and the ends of each plane; the others are as their neighbors."""

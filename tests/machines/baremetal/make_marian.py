@@ -19,7 +19,6 @@ for folder in ("tools", "tests/support"):
     sys.path.insert(0, str(HERE.parents[2] / folder))
 
 import translators  # noqa: E402
-
 from phasor import convert  # noqa: E402
 
 

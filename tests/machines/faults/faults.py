@@ -24,9 +24,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import pipes  # noqa: E402
+
 import calls  # noqa: E402
 import inputs  # noqa: E402
-import pipes  # noqa: E402
 import space  # noqa: E402
 import stops  # noqa: E402
 from rows import COMMANDS  # noqa: E402

@@ -126,9 +126,9 @@ def _is_mask(table: np.ndarray) -> bool:
     """1 or 0 of what a position sees, either way around, 0 and -inf, or 1 of what it does not see;
     row by row, so that nothing of a table's size is made."""
     columns, left = np.arange(len(table)), [0, 1, 2, 3]
-    for place, row in enumerate(table):
-        seen = columns <= place
-        masks = (seen, columns >= place, np.where(seen, 0, -np.inf), ~seen)
+    for at, row in enumerate(table):
+        seen = columns <= at
+        masks = (seen, columns >= at, np.where(seen, 0, -np.inf), ~seen)
         left = [kind for kind in left if np.array_equal(row, masks[kind])]
         if not left:
             return False

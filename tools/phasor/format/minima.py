@@ -17,6 +17,7 @@ from phasor.format.records import groups_of, record_of, records_of
 from phasor.format.scales import half, inverse_of
 from phasor.format.types import GROUP, RECORDS, SUPER, TYPES
 
+
 def _is_single(kind: int) -> bool:
     """Whether each group has a record of its own."""
     return RECORDS[kind][1] == 1

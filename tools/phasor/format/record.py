@@ -102,4 +102,3 @@ def _values(row: np.ndarray, count: int) -> np.ndarray:
     """Places as far apart as the row is long, and their values."""
     places = np.arange(count) * len(row) // count
     return _row(places, np.append(row[places], 0.0))
-

@@ -17,9 +17,7 @@ _DTYPES = {
     Q4M: np.dtype([("d", "<f2"), ("m", "<f2")]),
     Q4K: np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)]),
 }
-_DTYPES |= {
-    kind: np.dtype([("d", "<f2"), ("codes", "u1", RECORDS[kind][0] - 2)]) for kind in CODED
-}
+_DTYPES |= {kind: np.dtype([("d", "<f2"), ("codes", "u1", RECORDS[kind][0] - 2)]) for kind in CODED}
 
 
 # The fields of a code of so many bits, the lowest first.

@@ -69,9 +69,7 @@ def _tree(terms: np.ndarray) -> np.ndarray:
     return result
 
 
-def _search(
-    x: np.ndarray, moments: np.ndarray | None, kind: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _search(x: np.ndarray, moments: np.ndarray | None, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """(W, M) f32 -> f16 (M,), int8 (M, W)."""
     count = x.shape[1]
     extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]

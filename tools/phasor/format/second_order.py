@@ -214,9 +214,7 @@ def _fitted(w: Floats, factor: Floats, made: Group, kind: int) -> Grids:
     return Grids(scale[None].astype(np.float32), made.least[None])
 
 
-def _search(
-    w: Floats, factor: Floats, tried: Grids, kind: int, record: _Record | None
-) -> Group:
+def _search(w: Floats, factor: Floats, tried: Grids, kind: int, record: _Record | None) -> Group:
     """The best of the candidates, refined by least squares."""
     best = _round_group(w, factor, _stored(tried, kind, record), kind)
     for _ in range(_REFINEMENTS):

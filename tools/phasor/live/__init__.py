@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
 from phasor.live.asked import Exported, asked
 from phasor.runtime.library import Error
-
-if TYPE_CHECKING:
-    from phasor.errors import PhasorError
 
 __all__ = ["Exported", "export"]
 

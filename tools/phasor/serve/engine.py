@@ -21,7 +21,6 @@ from phasor.runtime.library import Error, check, new
 from phasor.runtime.model import Model
 from phasor.runtime.outputs import Output
 from phasor.runtime.session import Session
-from phasor.runtime.weights import Weights
 
 _PROMPT_TOKENS = 256  # of prompts in one step: the others wait no longer than it takes
 _TEXTS = 32  # that are encoded together

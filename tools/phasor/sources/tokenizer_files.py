@@ -73,9 +73,8 @@ def tokenizer_section(path: Path, side: dict[str, Any]) -> bytes:
             " meta.pkl, or a list of words or characters in .txt or .json"
         )
     except PhasorError as error:
-        if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
-            error = PhasorError(instead)
-        raise named(path, error) from error
+        instead = mistaken.of_bytes(data[: mistaken.START_BYTES])
+        raise named(path, PhasorError(instead) if instead else error) from error
 
 
 def _words(data: bytes, suffix: str) -> list[str]:
@@ -101,7 +100,7 @@ def _is_hugging_face(path: Path) -> str:
         if path.suffix != ".txt" or path.name == "merges.txt" or not path.is_file():
             return kind_of_file(path)
         return "WordPiece" if _is_wordpiece(_words(read_bytes(path), path.suffix)) else ""
-    except PhasorError as error:
+    except PhasorError:
         return ""  # whoever reads it says what is wrong
 
 

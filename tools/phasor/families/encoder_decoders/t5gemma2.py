@@ -37,9 +37,11 @@ def _texts_of(config: Config, checkpoint: Checkpoint) -> Checkpoint:
             raise encoder.error(_TEXT, "missing, the configuration of the encoder of texts")
         text.finished = True  # what it has is asked for as the half's
         config.values[_END] = encoder.get(_END)  # the whole model's does not count
-        encoder.finish(words("""
+        encoder.finish(
+            words("""
             vision_config mm_tokens_per_image boi_token_index image_token_index initializer_range
-        """))
+        """)
+        )
         config.values[_ENCODER] = text.values
     return checkpoint.renamed(_TEXTS)
 
@@ -92,8 +94,7 @@ T5GEMMA2 = Family(
             "t5gemma2_text",
             (),
             _half,
-            llama_names(**T5GEMMA_NORMS)
-            | {"output": "lm_head.out_proj.weight"},
+            llama_names(**T5GEMMA_NORMS) | {"output": "lm_head.out_proj.weight"},
             GEMMA3_SIZES,
             fields=ACTIVATION["fields"],
             harmless=ACTIVATION["harmless"] + words("dropout_rate"),

@@ -48,9 +48,7 @@ def _read(asked: Asked) -> tuple[Model, dict[int, bytes]]:
     return source.model, made
 
 
-def _of_original(
-    source: translator.Source, path: Path, languages: Languages
-) -> dict[int, bytes]:
+def _of_original(source: translator.Source, path: Path, languages: Languages) -> dict[int, bytes]:
     """The sections of a directory's tokenizer, or of a tokenizer.json, whose pieces must be the
     words of the vocabulary."""
     d = source.model.descriptor

@@ -238,9 +238,7 @@ def unpacking(where: Path, values: dict[str, Any]) -> Unpacking:
         raise PhasorError(f"{where}: {name}: {shown(table)}, expected a table")
     method = table.get("quant_method")
     if not isinstance(method, str) or method not in _METHODS:
-        raise PhasorError(
-            f"{where}: {name}: the weights are packed ({shown(method)}){_INSTEAD}"
-        )
+        raise PhasorError(f"{where}: {name}: the weights are packed ({shown(method)}){_INSTEAD}")
     config = Config(where, table, _METHODS[method].defaults, prefix=f"{name}.")
     unpack = _METHODS[method].read(config)
     config.finish(_HARMLESS)

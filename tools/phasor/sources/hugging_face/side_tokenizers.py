@@ -349,9 +349,7 @@ def _of_package(path: Path) -> bool:
     if path.name == "sentencepiece.bpe.model":
         raise PhasorError("the ids are not those of the file alone: give its directory")
     if path.name == "vocab.txt" and has_file(path):
-        return has_file(path.parent / "bpe.codes") or _WORDPIECES <= {
-            *read_text(path).split("\n")
-        }
+        return has_file(path.parent / "bpe.codes") or _WORDPIECES <= {*read_text(path).split("\n")}
     return bool(tokenizer_json.kind_of_file(path))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from phasor import side_files
 from phasor.checkpoints.checkpoint import open_checkpoint
-from phasor.checkpoints.tensors import Checkpoint, Stored
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError, printable, shown
 from phasor.families.hf_config import Config
 from phasor.files import has_file

@@ -12,7 +12,6 @@ from phasor.tokenizers.patterns import charsets, unicode
 from phasor.tokenizers.patterns.charsets import EVERY, NONE, Runs
 from phasor.tokenizers.patterns.scanner import DEEPEST, Flags, Scanner
 from phasor.tokenizers.patterns.tree import (
-    NOTHING,
     Ahead,
     Alt,
     Behind,
