@@ -32,11 +32,9 @@ struct Avx512Vnni {
   PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
-struct Amx : Avx512Vnni {
+struct Amx {
   static constexpr const char* kName = "amx";
-  static LinearInt8 linear_q8, linear_q4, linear_q4t, linear_q4x, linear_q4m, linear_q2, linear_q2w,
-      linear_q1, linear_q8r, linear_q2r, linear16_q8, linear16_q4, linear16_q4t, linear16_q4x,
-      linear16_q4m, linear16_q2, linear16_q2w, linear16_q1;
+  PHASOR_INT8_TYPES(PHASOR_DECLARED, )
   static PeakInt8 peak_int8;
 };
 struct Dotprod {

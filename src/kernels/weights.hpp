@@ -1,9 +1,9 @@
 // Quantized weights of the vector levels by type: where a panel has what, the sums of one group's
 // products, and a group unpacked for many rows.
 #pragma once
+#include "coded.hpp"
 #include "constants.hpp"
 #include "linear.hpp"
-#include "minima.hpp"
 
 namespace phasor {
 namespace {
@@ -247,7 +247,8 @@ struct IntWeights {
       return static_cast<size_t>(record_plane_bytes(Type::q4m, kLanes, groups));
     }
     static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
-      scales_q4m<L>(to, plane, g);
+      to[0] = L::half16(plane + g * kScaleBytes);
+      to[1] = L::half16(plane + g * kScaleBytes + kLanes * 2);
     }
   };
   struct Q4k : Q4m {

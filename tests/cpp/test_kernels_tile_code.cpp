@@ -46,17 +46,20 @@ TEST_CASE("tiles: the instructions of level amx, executed or by the twin") {
   }
   Kernels k = kernels_scalar;
   k.name = "the code of amx";
-  k.linear_q8r = Code::whole<Type::q8r>;
-  k.linear_q2r = Code::whole<Type::q2r>;
-  k.linear_q8 = Code::grouped<Code::Q8>;
-  k.linear_q4 = Code::grouped<Code::Q4>;
+  k.linear_q8r = Code::linear_int8<Code::Q8r>;
+  k.linear16_q8r = Code::linear_int16<Code::Q8r>;
+  k.linear_q2r = Code::linear_int8<Code::Q2r>;
+  k.linear_q8 = Code::linear_int8<Code::Q8>;
+  k.linear_q4 = Code::linear_int8<Code::Q4>;
+  k.linear_q4k = Code::linear_int8<Code::Q4k>;
+  k.linear_q6 = Code::linear_int8<Code::Q6>;
   const Instead twin(execute);
   check_shapes(k, {2, 16, 17, 26, 33}, {1, 2, 3, 4, 5}, {1, 2, 3});
   check_shapes(k, {64}, {6}, {9});
   CHECK(!tiles.configured());
   CHECK((Instead::executed == 0) == real);
   float few[kLanes], many[kLanes];
-  CHECK(Code::peak(few, 1) * 3 == Code::peak(many, 3));
+  CHECK(Code::peak_int8(few, 1) * 3 == Code::peak_int8(many, 3));
   CHECK(few[0] != many[0]);
 }
 #endif

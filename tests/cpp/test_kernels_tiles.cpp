@@ -118,9 +118,9 @@ TEST_CASE("tiles: level amx gives the scalar level's bits in every shape") {
 TEST_CASE("tiles: one configuration for a call, released at its end; none for one row") {
   const Kernels& twin = tile_twin_level();
   for (const size_t rows : Sizes{1, 2, 15, 16, 40, 64})
-    for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4}) {
+    for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4, Type::q4k}) {
       units_made = 0;
-      check_shape(twin, {type, rows, 6, 4, 96});
+      check_shape(twin, {type, rows, 6, 4, 96, 1 + rows % 2});
       CHECK(units_made == (rows >= (whole_type(type) ? 2 : kTileRows) ? 1 : 0));
       CHECK(units_alive == 0);
     }

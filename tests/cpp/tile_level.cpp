@@ -57,14 +57,12 @@ const Kernels& tile_twin_level() {
   static const Kernels twin = [] {
     Kernels k = kernels_scalar;
     k.name = "amx, over the twin of its tiles";
-    k.linear_q8r = Twin::whole<Type::q8r>;
-    k.linear_q2r = Twin::whole<Type::q2r>;
-#define PHASOR_GROUPED(type, Weights)             \
-  k.linear_##type = Twin::grouped<Twin::Weights>; \
-  k.linear16_##type = Twin::grouped<Twin::Wide<Twin::Weights>>;
-    PHASOR_TILED(PHASOR_GROUPED)
-#undef PHASOR_GROUPED
-    k.peak_int8 = Twin::peak;
+#define PHASOR_OF_TWIN(type, Weights, ...)            \
+  k.linear_##type = Twin::linear_int8<Twin::Weights>; \
+  k.linear16_##type = Twin::linear_int16<Twin::Weights>;
+    PHASOR_INT8_TYPES(PHASOR_OF_TWIN, )
+#undef PHASOR_OF_TWIN
+    k.peak_int8 = Twin::peak_int8;
     return k;
   }();
   return twin;

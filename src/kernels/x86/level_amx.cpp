@@ -1,7 +1,6 @@
 // AMX: integer products in tiles of 16 rows by 16 outputs, on processors that have AVX-512 with
 // VNNI too. Flags: those of avx512vnni; the tiles' instructions are inline assembly
-// What fills no tile is avx512vnni's: one row, and but for q8r and q2r fewer than 16; so are q4k
-// and whole rows of 16 bits. The rest of
+// What fills no tile is avx512vnni's: one row, and but for q8r and q2r fewer than 16. The rest of
 // the level is AVX-512's (level_avx512.cpp has the table).
 #include "../products.hpp"
 #include "../simd.hpp"
@@ -32,12 +31,6 @@ using Level = Tiled<Lanes, TileUnit>;
 
 }  // namespace
 
-#define PHASOR_GROUPED(type, Weights)                                   \
-  void PHASOR_PRODUCT(Amx::linear_##type, Level::grouped<Level::Weights>) \
-  void PHASOR_PRODUCT(Amx::linear16_##type, Level::grouped<Level::Wide<Level::Weights>>)
-PHASOR_TILED(PHASOR_GROUPED)
-void PHASOR_PRODUCT(Amx::linear_q8r, Level::whole<Type::q8r>)
-void PHASOR_PRODUCT(Amx::linear_q2r, Level::whole<Type::q2r>)
-uint64_t Amx::peak_int8(float* out, uint64_t rounds) { return Level::peak(out, rounds); }
+PHASOR_PRODUCTS(Amx, Level)
 
 }  // namespace phasor

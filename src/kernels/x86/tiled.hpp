@@ -1,22 +1,18 @@
-// Linear products with weights in q8r, q2r, q8, codes and q4m on a matrix unit: tiles of 16
-// rows by 16 outputs whose integer sums are exact in any order (rules 1.2, 1.4, 1.18 and 1.21).
-// 1,024 bytes of a panel of int8 are one tile of 64 values of k; a row of activations is taken
-// where it lies.
+// Linear products of the quantized types on a matrix unit: tiles of 16 rows by 16 outputs whose
+// integer sums are exact in any order (rules 1.2, 1.4, 1.18, 1.20, 1.21, 1.23, 1.24, 1.27, 1.28 and
+// 1.30). 1,024 bytes of a panel of int8 are one tile of 64 values of k; a row of activations is
+// taken where it lies.
 //
 // Plain C++ over two types, so that every machine can test it:
 //   Unit  the matrix unit: TileUnit (tile_unit.hpp), or its twin in tests/cpp/tile_twin.h
 //   F     V, 16 floats; sums(p), 16 int32 as V; half16(p) and byte16(p), 16 f16 or int8 as V; and
-//         the functions linear_q8, linear16_q8 and so on of Kernels for rows that fill no tile;
-//         look_up
+//         linear_q8 and the like of Kernels, for inputs of 8 and of 16 bits, for rows that fill no
+//         tile; look_up
 #pragma once
 #include "../coded.hpp"
 #include "../constants.hpp"
 #include "../kernels.h"
 #include "../outputs.hpp"
-
-// Types in groups that have tiles, and the class below of their weights.
-#define PHASOR_TILED(X) \
-  X(q8, Q8) X(q4, Q4) X(q4t, Q4t) X(q4x, Q4x) X(q4m, Q4m) X(q2, Q2) X(q2w, Q2w) X(q1, Q1)
 
 namespace phasor {
 namespace {
@@ -58,7 +54,7 @@ template <class F, class Unit>
 struct Tiled {
   using V = typename F::V;
 
-  // ---------------------------------------------------------------- q8r, q2r: sums of all of K
+  // ---------------------------------------------------------------- the types
 
   template <Type T>
   static PHASOR_INLINE int32_t value_of(const unsigned char* panel, unsigned code) {
@@ -75,6 +71,19 @@ struct Tiled {
       if constexpr (lookup_type(T))
         F::look_up(to, from,
                    table_type(T) ? panel : reinterpret_cast<const unsigned char*>(kRoundedTable));
+      else if constexpr (fine_type(T))
+        each<kGroup / 4>([&](auto s) PHASOR_LAMBDA {
+          using Step = CodeStep<T, s>;
+          constexpr int kMove = Step::kHighMove, kLeft = kMove < 0 ? -kMove : 0,
+                        kRight = kMove < 0 ? 0 : kMove;
+          for (size_t i = 0; i < kTileRowBytes; ++i) {
+            const unsigned low = from[Step::kLowAt + i],
+                           moved = unsigned{from[Step::kHighAt + i]} << kLeft >> kRight;
+            to[s * kTileRowBytes + i] = static_cast<unsigned char>(
+                (low >> Step::kLowMove & Step::kLowMask) + (moved & Step::kHighMask) -
+                code_less(T));
+          }
+        });
       else
         PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
           for (size_t i = 0; i < kBytes; ++i)
@@ -83,8 +92,41 @@ struct Tiled {
     }
   }
 
+  // Where the values of `count` groups from `from` on are as int8, and how many groups at once:
+  // codes become what they stand for.
+  template <Type T>
+  struct WeightsOf {
+    static constexpr Type kType = T;
+    static constexpr size_t kPlanes = 1;
+    static constexpr bool kCoded = value_bits(T) < 8;
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T)),
+                            kAtOnce = kCoded ? 8 : SIZE_MAX,
+                            kRoom = kCoded ? kAtOnce * kLanes * kGroup : 1;
+    static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* panel,
+                                                     const unsigned char* from, size_t count) {
+      if constexpr (kCoded) unpack<T>(to, panel, from, count);
+      return kCoded ? to : from;
+    }
+  };
+#define PHASOR_OF_TILES(type, Name, ...)                                            \
+  struct Name : WeightsOf<Type::type> {                                              \
+    static constexpr auto *kRows = F::linear_##type, *kRows16 = F::linear16_##type; \
+  };
+  PHASOR_INT8_TYPES(PHASOR_OF_TILES, )
+#undef PHASOR_OF_TILES
+  // The same weights for inputs of 16 bits: a tile of sums for each plane (rule 1.21).
+  template <class Q>
+  struct Wide : Q {
+    static constexpr size_t kPlanes = 2;
+    static constexpr auto* kRows = Q::kRows16;
+  };
+
+  // ---------------------------------------------------------------- q8r, q2r: sums of all of K
+
   // Sums that are in memory and not yet outputs: they become some while the next are computed,
-  // for which the vector unit has time.
+  // for which the vector unit has time. Of inputs of 16 bits each output has two (rule 1.21), those
+  // of the planes lo behind all of hi.
+  template <size_t Planes>
   class Waiting {
    public:
     // `rows` rows of the tile whose sums are in place `tile`, or will be: their outputs from o on.
@@ -108,7 +150,9 @@ struct Tiled {
       for (; tile_ < tiles_ && count != 0; ++tile_, row_ = 0) {
         const V w = V::load(w_scale_[tile_]), bias = V::load(bias_[tile_]);
         for (; row_ < rows_ && count != 0; ++row_, --count) {
-          const V sum = F::sums(sums_[tile_] + row_ * kLanes);
+          V sum = F::sums(sums_[tile_] + row_ * kLanes);
+          if constexpr (Planes == 2)
+            sum = fma(V::set(255.0f), sum, F::sums(sums_[tiles_ + tile_] + row_ * kLanes));
           (sum * (V::set(x_scale_[tile_][row_]) * w) + bias).store(y_[tile_] + row_ * ldy_);
         }
         if (row_ < rows_) return;
@@ -135,9 +179,12 @@ struct Tiled {
     size_t begin(size_t i) const { return i * height < last ? i * height : last; }
   };
 
-  template <Type T>
+  template <class Q>
   struct Whole {
-    static constexpr bool kCoded = value_bits(T) < 8;
+    static constexpr Type T = Q::kType;
+    static constexpr size_t kPlanes = Q::kPlanes;
+    static constexpr bool kCoded = Q::kCoded;
+    static constexpr size_t kTilesOfRows = 2 / kPlanes;  // at a time
     static constexpr size_t kStepBytes = kTileRows * kRowStep * value_bits(T) / 8;
     const Outputs& out;
     const TileInput& in;
@@ -147,72 +194,77 @@ struct Tiled {
 
     // R tiles of rows, from tile i on, by P panels, from panel p on.
     template <size_t R, size_t P>
-    PHASOR_INLINE void block(Unit& unit, Waiting& wait, Ahead& ahead, size_t i, size_t p) const {
-      static_assert(R * P <= kSumTiles && R <= kWeightTile - kRowTile, "more than the tiles hold");
-      const int8_t* x[R];
+    PHASOR_INLINE void block(Unit& unit, Waiting<kPlanes>& wait, Ahead& ahead, size_t i,
+                             size_t p) const {
+      constexpr size_t kInputs = R * kPlanes;  // tiles
+      static_assert(kInputs * P <= kSumTiles && kInputs <= kWeightTile - kRowTile,
+                    "more than the tiles hold");
+      const int8_t* x[kInputs];
       const unsigned char* values[P];
-      for (size_t r = 0; r < R; ++r) x[r] = in.q + split.begin(i + r) * in.stride;
+      for (size_t n = 0; n < kInputs; ++n)
+        x[n] = in.q + split.begin(i + n % R) * in.stride + n / R * (in.stride / kPlanes);
       for (size_t j = 0; j < P; ++j) values[j] = w + (p + j) * bytes + kLanes * sizeof(float);
       alignas(64) unsigned char room[kCoded ? kTileRows * kTileRowBytes : 1];
       const size_t count = steps, stride = in.stride, some = (wait.count() + count - 1) / count;
-      each<R * P>([&](auto t) PHASOR_LAMBDA { unit.template zero<t>(); });
+      each<kInputs * P>([&](auto t) PHASOR_LAMBDA { unit.template zero<t>(); });
       for (size_t k = 0; k < count; ++k) {
-        each<R>([&](auto r) PHASOR_LAMBDA {
-          unit.template load<kRowTile + r>(x[r], stride);
-          x[r] += kTileRowBytes;
+        each<kInputs>([&](auto n) PHASOR_LAMBDA {
+          unit.template load<kRowTile + n>(x[n], stride);
+          x[n] += kTileRowBytes;
         });
         each<P>([&](auto j) PHASOR_LAMBDA {
           constexpr size_t kColumn = j, kWeights = kWeightTile + kColumn % 2;
           if constexpr (kCoded) unpack<T>(room, values[j], values[j], kRowStep / kGroup);
           unit.template load<kWeights>(kCoded ? room : values[j], kTileRowBytes);
           values[j] += kStepBytes;
-          each<R>([&](auto r) PHASOR_LAMBDA {
-            unit.template dot<r * P + kColumn, kRowTile + r, kWeights>();
+          each<kInputs>([&](auto n) PHASOR_LAMBDA {
+            unit.template dot<n * P + kColumn, kRowTile + n, kWeights>();
           });
         });
         ahead.ask();
         wait.some(some);
       }
       wait.some(wait.count());
+      each<kInputs * P>([&](auto t) PHASOR_LAMBDA {
+        unit.template store<t>(wait.sums(t), kTileRowBytes);
+      });
       each<R * P>([&](auto t) PHASOR_LAMBDA {
         const size_t row = split.begin(i + t / P), panel = p + t % P;
-        unit.template store<t>(wait.sums(t), kTileRowBytes);
         wait.add(t, out.from(row), in.scale + row, w + panel * bytes, panel * kLanes);
       });
       wait.start(R * P, split.height, out.ldy);
     }
-    // All rows by P panels: two tiles of rows at a time, where they are odd the last alone.
+    // All rows by P panels: as many tiles of rows at a time as there is room for, the last alone
+    // where it is left over.
     template <size_t P>
-    PHASOR_APART void rows(Unit& unit, Waiting& wait, size_t p) const {
-      constexpr size_t kPair = P < 2 ? P : 2;
+    PHASOR_APART void rows(Unit& unit, Waiting<kPlanes>& wait, size_t p) const {
+      constexpr size_t kRows = kTilesOfRows, kPair = P < 2 ? P : 2;
       const Next next = {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0};
-      Ahead ahead(next, (split.tiles / 2 * (P / kPair) + split.tiles % 2) * steps);
+      Ahead ahead(next, (split.tiles / kRows * (P / kPair) + split.tiles % kRows) * steps);
       size_t i = 0;
-      for (; i + 2 <= split.tiles; i += 2)
-        for (size_t j = 0; j < P; j += kPair) block<2, kPair>(unit, wait, ahead, i, p + j);
-      if (i < split.tiles) block<1, P>(unit, wait, ahead, i, p);
+      for (; i + kRows <= split.tiles; i += kRows)
+        for (size_t j = 0; j < P; j += kPair) block<kRows, kPair>(unit, wait, ahead, i, p + j);
+      if constexpr (kRows > 1)
+        if (i < split.tiles) block<1, P>(unit, wait, ahead, i, p);
     }
   };
 
-  template <Type T>
+  template <class Q>
   static void whole(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups) {
-    if (rows < 2) {
-      constexpr auto* kRow = T == Type::q8r ? F::linear_q8r : F::linear_q2r;
-      return kRow(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-    }
+    if (rows < 2) return Q::kRows(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     const Outputs out = {y, ldy, bias, bias_n};
-    const TileInput in = {xq, xs, xsum, groups * kGroup, 1};
-    const Whole<T> product = {out,
+    const TileInput in = {xq, xs, xsum, Q::kPlanes * groups * kGroup, 1};
+    const Whole<Q> product = {out,
                               in,
                               static_cast<const unsigned char*>(w),
-                              static_cast<size_t>(panel_bytes(T, groups * kGroup)),
+                              static_cast<size_t>(panel_bytes(Q::kType, groups * kGroup)),
                               groups * kGroup / kRowStep,
                               Split(rows)};
     const TileConfig config = tile_config(product.split.height, kRowStep);
     Unit unit(config);
-    Waiting wait;
+    Waiting<Q::kPlanes> wait;
     size_t p = 0;
     for (; p + 4 <= panels; p += 4) product.template rows<4>(unit, wait, p);
     if (p + 2 <= panels) product.template rows<2>(unit, wait, p), p += 2;
@@ -220,65 +272,22 @@ struct Tiled {
     wait.some(wait.count());
   }
 
-  // ---------------------------------------------------------------- q8 and codes: sums of a group
+  // ---------------------------------------------------------------- the others: sums of a group
 
-  // Where the values of `count` groups from `from` on are as int8, and how many groups at once.
-  struct Q8 {
-    static constexpr Type kType = Type::q8;
-    static constexpr size_t kPlanes = 1;
-    static constexpr size_t kGroupBytes = kLanes * kGroup, kAtOnce = SIZE_MAX, kRoom = 1;
-    static constexpr auto *kRows = F::linear_q8, *kRows16 = F::linear16_q8;
-    static PHASOR_INLINE const unsigned char* values(unsigned char*, const unsigned char*,
-                                                     const unsigned char* from, size_t) {
-      return from;
-    }
-  };
-  // Codes become what they stand for.
+  // Scales of eight groups are in a record, and become floats.
+  static constexpr bool in_records(Type type) { return record_groups(type) == kSuper; }
   template <Type T>
-  struct Codes {
-    static constexpr Type kType = T;
-    static constexpr size_t kPlanes = 1;
-    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T)), kAtOnce = 8,
-                            kRoom = kAtOnce * kLanes * kGroup;
-    static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* panel,
-                                                     const unsigned char* from, size_t count) {
-      unpack<T>(to, panel, from, count);
-      return to;
-    }
-  };
-  struct Q4 : Codes<Type::q4> {
-    static constexpr auto *kRows = F::linear_q4, *kRows16 = F::linear16_q4;
-  };
-  struct Q4t : Codes<Type::q4t> {
-    static constexpr auto *kRows = F::linear_q4t, *kRows16 = F::linear16_q4t;
-  };
-  struct Q4x : Codes<Type::q4x> {
-    static constexpr auto *kRows = F::linear_q4x, *kRows16 = F::linear16_q4x;
-  };
-  struct Q2 : Codes<Type::q2> {
-    static constexpr auto *kRows = F::linear_q2, *kRows16 = F::linear16_q2;
-  };
-  struct Q2w : Codes<Type::q2w> {
-    static constexpr auto *kRows = F::linear_q2w, *kRows16 = F::linear16_q2w;
-  };
-  struct Q1 : Codes<Type::q1> {
-    static constexpr auto *kRows = F::linear_q1, *kRows16 = F::linear16_q1;
-  };
-  struct Q4m : Codes<Type::q4m> {
-    static constexpr auto *kRows = F::linear_q4m, *kRows16 = F::linear16_q4m;
-  };
-  // The same weights for inputs of 16 bits: a tile of sums for each plane (rule 1.21).
+  using Record = std::conditional_t<minimum_type(T), Super<F>, Coded<F, T>>;
+  // Columns of a sum, and sums of a group.
   template <class Q>
-  struct Wide : Q {
-    static constexpr size_t kPlanes = 2;
-    static constexpr auto* kRows = Q::kRows16;
-  };
-
+  static constexpr size_t kWidth = scale_span(Q::kType);
+  template <class Q>
+  static constexpr size_t kParts = kGroup / kWidth<Q>;
   static constexpr size_t kAhead = 2;  // tiles: multiplied before the ones before are scaled
   template <class Q>
-  static constexpr size_t kAheadGroups = kAhead / Q::kPlanes;
+  static constexpr size_t kAheadSums = kAhead / Q::kPlanes;
   using Sums = int32_t[kAhead][kTileRows * kLanes];
-  // A tile of rows and the values of a panel, of a run of groups.
+  // A tile of rows and the values of a panel, of a run of sums.
   struct Groups {
     const int8_t* x;
     size_t stride;
@@ -286,17 +295,17 @@ struct Tiled {
     const float* x_scale;  // of the first row's first group, x_scales further the next row's
     const int32_t* x_sum;  // the same of each plane
     size_t x_scales;
-    const unsigned char* w_scale;  // of coded types floats
-    size_t sharing;                // groups of a scale
+    const unsigned char* w_scale;  // floats of types in records
+    size_t sharing;                // sums of a scale
     size_t count;
   };
-  // N groups from g on, into as many tiles from tile First on.
+  // N sums from g on, into as many tiles from tile First on.
   template <class Q, size_t N, size_t First>
   static PHASOR_INLINE void multiply(Unit& unit, const Groups& in, size_t g) {
     each<N>([&](auto n) PHASOR_LAMBDA {
       constexpr size_t kAt = n * Q::kPlanes, kWeights = kWeightTile + n;
-      unit.template load<kWeights>(in.values + (g + n) * Q8::kGroupBytes, kTileRowBytes);
-      const int8_t* x = in.x + (g + n) * kGroup;
+      unit.template load<kWeights>(in.values + (g + n) * (kLanes * kWidth<Q>), kTileRowBytes);
+      const int8_t* x = in.x + (g + n) * kWidth<Q>;
       each<Q::kPlanes>([&](auto i) PHASOR_LAMBDA {
         unit.template zero<First + kAt + i>();
         unit.template load<kRowTile + kAt + i>(x + i * in.x_scales * kGroup, in.stride);
@@ -312,15 +321,16 @@ struct Tiled {
   template <class Q, size_t N>
   static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
                                   size_t g) {
-    constexpr bool kMinima = minimum_type(Q::kType);
-    constexpr bool kCoded = coded_type(Q::kType);
-    constexpr size_t kScale = kLanes * (kMinima || kCoded ? 4 : 2);  // bytes
+    constexpr bool kMinima = minimum_type(Q::kType), kFloats = in_records(Q::kType);
+    constexpr size_t kBytes = kLanes * (kFloats ? 4 : 2), kScale = kBytes << kMinima;
+    const auto at_once = [](const unsigned char* p) PHASOR_LAMBDA {
+      return kFloats ? V::load(reinterpret_cast<const float*>(p)) : F::half16(p);
+    };
     PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
       const unsigned char* p = in.w_scale + (g + n) / in.sharing * kScale;
-      const V w = kCoded ? V::load(reinterpret_cast<const float*>(p)) : F::half16(p),
-              least = F::half16(p + (kMinima ? kLanes * 2 : 0));
+      const V w = at_once(p), least = at_once(p + (kMinima ? kBytes : 0));
       PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) {
-        const size_t at = r * in.x_scales + g + n;
+        const size_t at = r * in.x_scales + (g + n) / kParts<Q>;
         V sum = F::sums(sums[n * Q::kPlanes] + r * kLanes);
         if constexpr (Q::kPlanes == 2)
           sum = fma(V::set(255.0f), sum, F::sums(sums[n * 2 + 1] + r * kLanes));
@@ -333,11 +343,11 @@ struct Tiled {
       }
     }
   }
-  // The chains of 16 rows go on over these groups: while some are scaled the next are multiplied.
+  // The chains of 16 rows go on over these sums: while some are scaled the next are multiplied.
   template <class Q>
   static PHASOR_INLINE void chains(V (&acc)[kTileRows], Unit& unit, const Groups& in,
                                    Ahead& ahead) {
-    constexpr size_t kN = kAheadGroups<Q>;
+    constexpr size_t kN = kAheadSums<Q>;
     alignas(64) Sums sums;
     const size_t even = in.count / kN * kN;
     if (even != 0) {
@@ -398,29 +408,31 @@ struct Tiled {
   static PHASOR_APART void grouped_panels(const Outputs& out, Unit& unit, const TileInput& in,
                                           size_t rows, const unsigned char* w, size_t first,
                                           size_t stop) {
-    constexpr bool kMinima = minimum_type(Q::kType), kCoded = coded_type(Q::kType);
-    static_assert(!kCoded || Q::kAtOnce == kSuper, "one record at a time");
+    constexpr bool kMinima = minimum_type(Q::kType), kRecords = in_records(Q::kType);
+    static_assert(!kRecords || Q::kAtOnce == kSuper, "one record at a time");
     const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
                  plane = kMinima
                              ? static_cast<size_t>(record_plane_bytes(Q::kType, kLanes, groups))
                              : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes;
     alignas(64) unsigned char room[Q::kRoom];
-    alignas(64) float scales[kCoded ? kSuper : 1][kLanes];
+    alignas(64) float scales[kRecords ? kSuper * kParts<Q> : 1][1 + kMinima][kLanes];
     for (size_t p = first; p < stop; ++p) {
       const unsigned char* panel = w + p * bytes;
       Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
-                  tiles * (groups / kAheadGroups<Q>));
+                  tiles * (groups * kParts<Q> / kAheadSums<Q>));
       for (size_t g = 0, count; g < groups; g += count) {
         count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
         const unsigned char* values =
             Q::values(room, panel, panel + plane + g * Q::kGroupBytes, count);
         const unsigned char* w_scale = panel + (kMinima ? g * kLanes * 4
                                                         : panel_scale(Q::kType, 0, g));
-        if constexpr (kCoded) {
-          Coded<F, Q::kType> of;
+        if constexpr (kRecords) {
+          Record<Q::kType> of;
           super_of(of, panel, g);
-          for (size_t i = 0; i < count; ++i) of.at(i, 0).store(scales[i]);
+          for (size_t i = 0; i < count * kParts<Q>; ++i)
+            PHASOR_UNROLL for (size_t n = 0; n < 1 + kMinima; ++n)
+              of.at(i / kParts<Q>, kMinima ? n : i % kParts<Q>).store(scales[i][n]);
           w_scale = reinterpret_cast<const unsigned char*>(scales);
         }
         for (size_t i = 0; i < tiles; ++i) {
@@ -433,7 +445,7 @@ struct Tiled {
                               groups,
                               w_scale,
                               static_cast<size_t>(sharing_of(Q::kType)),
-                              count};
+                              count * kParts<Q>};
           grouped_tile<Q>(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
         }
       }
@@ -452,7 +464,7 @@ struct Tiled {
     const TileInput in = {xq, xs, xsum, Q::kPlanes * groups * kGroup, groups};
     const unsigned char* weights = static_cast<const unsigned char*>(w);
     const size_t bytes = static_cast<size_t>(panel_bytes(Q::kType, groups * kGroup));
-    const TileConfig config = tile_config(kTileRows, kGroup);
+    const TileConfig config = tile_config(kTileRows, kWidth<Q>);
     Unit unit(config);
     // Panels at a time, so that rows that are left find their weights in the cache.
     const size_t at_once = left == 0 ? panels : 8;
@@ -468,9 +480,25 @@ struct Tiled {
     }
   }
 
-  // ---------------------------------------------------------------- what the unit does at most
+  // ---------------------------------------------------------------- as PHASOR_PRODUCTS takes them
 
-  static uint64_t peak(float* y, uint64_t rounds) {
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    if constexpr (whole_type(Q::kType))
+      whole<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    else
+      grouped<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  template <class Q>
+  static void linear_int16(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                           size_t bias_n, size_t panels, size_t groups) {
+    linear_int8<Wide<Q>>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  // What the unit does at most.
+  static uint64_t peak_int8(float* y, uint64_t rounds) {
     constexpr size_t kChains = 6;
     alignas(64) unsigned char bytes[kTileRows * kTileRowBytes];
     alignas(64) int32_t sums[kTileRows * kLanes];
