@@ -164,6 +164,7 @@ def test_refusals(tmp_path: Path, phasor: Path, capsys: pytest.CaptureFixture) -
     for flag in ("--smooth", "--no-smooth"):
         assert "--moments: go without q8r-auto, which chooses" in refused(*auto, flag)
     assert "go without q8r-auto" in refused(*auto, "--moments", "m.npy")
+    assert "--inputs rotated: goes without q8r-auto" in refused(*auto, "--inputs", "rotated")
     assert "--output-type: q8r-auto: expected one of: f32" in refused("--output-type", "q8r-auto")
     assert str(text) in refused(*read) and "No such file" in refused(*read)
     text.write_bytes(b"\xff\xfe")

@@ -172,6 +172,20 @@ def test_moments_and_measurement_are_recorded(phasor, tmp_path):
     assert record_of(made).method == "rounded second-moments"
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16", "q8r", "q4m"])
+def test_moments_that_count_in_nothing_are_not_recorded(kind, phasor, tmp_path):
+    """Of a type that ignores them, and of matrices that are kept."""
+    source = convert_to(SEPARATE, tmp_path / "f32", "--phasor", phasor)
+    columns = sum(s.cols for s in PhasorFile(source).slots.values() if s.matrix)
+    np.save(tmp_path / "m.npy", np.ones(columns, np.float32))
+    flags = ("--type", kind, "--moments", tmp_path / "m.npy", "--phasor", phasor)
+    theirs = convert_to(SEPARATE, tmp_path / "theirs", *flags)
+    told(phasor, "quantize", source, tmp_path / "ours", *flags[:4])
+    for path in (theirs, tmp_path / "ours"):
+        found = record_of(path)
+        assert "moments" not in found.method and not any(found.calibration)
+
+
 @pytest.mark.parametrize("size", [1, 55, 56, 63, 64, 65, 119, 120, 128, 1000])
 def test_the_hash_of_a_text(size, phasor, tmp_path):
     text = tmp_path / "text"

@@ -41,6 +41,9 @@ INPUTS_HELP = (
     "Default: auto without --type, else 8."
 )
 
+# Types whose rounding takes the moments of inputs; second moments count in all in groups.
+WEIGHED = tuple(kind for kind in L.IN_GROUPS if kind not in L.MINIMA)
+
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
 
@@ -174,12 +177,18 @@ def convert(
             section, measured = finished(file, sections[VECTORS], inputs, phasor, counting)
             replace_section(file, VECTORS, section)
             made = made._replace(**measured)
+        counts = L.IN_GROUPS if second else WEIGHED
+        used = moments is not None and any(r.largest > 0 and r.type in counts for r in rounding)
+        if moments is not None and not used:
+            by.remove(moments)
+            made = made._replace(calibration=record.digest_of(by))
+            model.notes.append(f"{moments}: no matrix is rounded that moments count in")
         done = {
             record.KEPT: model.keeps(),
             record.SMOOTHED: smoothed is not None,
             record.ROUNDED: any(one.largest > 0 for one in rounding),
-            record.MOMENTS: values is not None and not second,
-            record.SECOND: second,
+            record.MOMENTS: used and not second,
+            record.SECOND: used and second,
             record.MEASURED: auto,
         }
         made = made._replace(method=record.method_of(word for word in done if done[word]))

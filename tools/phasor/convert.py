@@ -31,7 +31,7 @@ from phasor import vectors as V
 from phasor.arguments import Parser
 from phasor.auto_type import AUTO
 from phasor.chat import template as chat_template
-from phasor.conversion import AUTO_INPUTS, INPUTS, INPUTS_HELP, convert, report
+from phasor.conversion import AUTO_INPUTS, INPUTS, INPUTS_HELP, ROTATED, convert, report
 from phasor.drafts import explain
 from phasor.entry import front_door, say
 from phasor.errors import PhasorError, Problems, named
@@ -175,6 +175,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--types-of: goes without --type and --output-type")
     if args.type == AUTO and (args.smooth is not None or args.moments is not None):
         parser.error(f"--smooth, --no-smooth, --moments: go without {AUTO}, which chooses")
+    if args.type == AUTO and args.inputs == ROTATED and not args.output_type:
+        parser.error(f"--inputs rotated: goes without {AUTO}, whose q8rh is rotated by itself")
     if args.expect is not None and args.proof != V.FULL:
         parser.error("--proof: goes without --expect, whose outputs are the proof")
     if args.type != AUTO and args.calibration is not None:

@@ -94,17 +94,24 @@ bool record(const char* name, const Block& made, size_t bytes, const QuantizeOpt
 // The record of the file that was made, from that of its source: how it was made, and how far it is
 // from the float weights now.
 bool renew_record(const char* name, const Block& made, size_t bytes, const QuantizeOptions& o,
-                  bool rounded) {
+                  const phasor_rounding* rounding) {
+  bool rounded = false, weighed = false;
+  for (uint32_t i = 0; i < PHASOR_TYPES; ++i)
+    if (rounding[i].tensor != nullptr) {
+      rounded = true;
+      for (const char* type : {WEIGHED_TYPES})
+        weighed = weighed || (o.moments != nullptr && strcmp(type, rounding[i].type) == 0);
+    }
   Engine e;
   auto record = sized<phasor_record>();
   if (!e.open_bytes(name, made.data(), bytes, o.isa)) return false;
   if (!record_of(e, &record)) return true;
   string method(record.method, record.method_bytes);
   if (rounded) add_method(&method, "rounded");
-  if (o.moments != nullptr) add_method(&method, "moments");
+  if (weighed) add_method(&method, "moments");
   if (o.limited() != nullptr) add_method(&method, "measured");
   Digest by{};
-  const char* chosen_by = o.moments != nullptr ? o.moments.value : o.text.value;
+  const char* chosen_by = weighed ? o.moments.value : o.text.value;
   if (chosen_by != nullptr) {
     if (!sha256_of(chosen_by, &by)) return false;
     record.calibration = by.data();
@@ -335,10 +342,8 @@ int quantize(const QuantizeOptions& o) {
                       &options, &in.error) != PHASOR_OK)
     return in.fail(), 1;
   Replayed replayed;
-  bool rounded = false;
-  for (const phasor_rounding& of : rounding) rounded = rounded || of.tensor != nullptr;
   if (!renew_vectors(name, made, bytes, in, o, &replayed) ||
-      !renew_record(name, made, bytes, o, rounded) || !file.unchanged())
+      !renew_record(name, made, bytes, o, rounding) || !file.unchanged())
     return 1;
   // What is reported is on the disk; what cannot be reported does not take the file's name.
   if (!out.write(made.data(), bytes) || !out.finish()) return 1;

@@ -6,5 +6,6 @@
 // Those whose inputs are rounded in groups, and those that moments count in.
 #define GROUP_TYPES "q8, q4, q4m, q4k, q4t, q6, q4x and q3"
 #define MOMENT_TYPES "q8, q4, q4t, q6, q4x and q3"
+#define WEIGHED_TYPES "q8", "q4", "q4t", "q6", "q4x", "q3"
 // Types in groups that are smaller than q8.
 #define SMALL_TYPES "q4", "q4m", "q4k", "q4t", "q6", "q4x", "q3"

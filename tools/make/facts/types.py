@@ -287,6 +287,8 @@ def _choices(rows: list[dict[str, Any]]) -> File:
     body += "// Those whose inputs are rounded in groups, and those that moments count in.\n"
     body += f'#define GROUP_TYPES "{listed([row["name"] for row in grouped], "and")}"\n'
     body += f'#define MOMENT_TYPES "{listed(weighed, "and")}"\n'
+    body += "#define WEIGHED_TYPES "
+    body += ", ".join(f'"{name}"' for name in weighed) + "\n"
     body += "// Types in groups that are smaller than q8.\n"
     body += "#define SMALL_TYPES "
     body += ", ".join(f'"{row["name"]}"' for row in grouped if row["bits"] < 8) + "\n"
