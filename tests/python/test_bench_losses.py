@@ -1,5 +1,7 @@
-"""The picture of losses over sizes: its names do not cover each other."""
+"""The picture of losses over sizes: its names do not cover each other, and those of the pages are
+drawn from their tables."""
 
+import re
 import sys
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from places import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
-from bench.losses import apart  # noqa: E402
+from bench.losses import apart, label, pictures, series  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -34,3 +36,23 @@ def test_a_label_without_room_takes_the_place_that_is_covered_least():
     taken = np.array([[0, 0, 100, 100], [0, 0, 100, 48]])
     places = apart(np.array([[50.0, 50]]), np.array([[20.0, 8]]), taken, taken[0])
     assert places[0, 1] - 4 >= 48
+
+
+PICTURES = pictures(ROOT / "docs" / "design" / "performance-log.md")
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
+def test_a_picture_of_a_page_names_the_files_of_its_table(path):
+    """`python -m bench.losses PAGE` draws it again."""
+    points, what = PICTURES[path]
+    texts = re.findall(r"<text [^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+    shown = [p for p in points if p.loss > 0]
+    named = [label(p) for p in shown if not p.name.startswith("--bytes")]
+    marks = [text for text in texts if text in named]
+    assert sorted(marks) == sorted(named)
+    assert {series(p) for p in shown} <= {*texts} and what in texts
+
+
+def test_every_model_of_the_comparison_has_a_picture():
+    drawn = {path.name.removesuffix("-size-loss.svg") for path in PICTURES}
+    assert {"size-loss.svg", "minilm", "smollm2", "decoder", "zh-en"} <= drawn

@@ -1,8 +1,13 @@
 """What files lose over their size, for bench.quality: the comparison with other engines' files, and
-the picture."""
+the picture. The pictures of a page are drawn again from the tables above them:
+
+    PYTHONPATH=tools .venv-bench/bin/python -m bench.losses docs/design/performance-log.md
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
@@ -19,8 +24,11 @@ _SERIES = {
     f"llama.cpp{_MATRIX}": "v",
     "ONNX Runtime": "D",
     "OpenVINO": "p",
+    "CTranslate2": "^",
 }  # of the picture, and their marks
-_ENGINES = ("llama.cpp", "ONNX Runtime", "OpenVINO")
+_ENGINES = ("llama.cpp", "ONNX Runtime", "OpenVINO", "CTranslate2")
+_PICTURE = re.compile(r"!\[.*\]\((.*size-loss\.svg)\)")
+_UNITS = {"kB": 1e3, "MB": 1e6}
 
 
 class Point(NamedTuple):
@@ -40,6 +48,13 @@ def series(p: Point) -> str:
         return chosen + _SECOND if p.name.endswith(_SECOND) else chosen
     engine = next(e for e in _ENGINES if p.name.startswith(e))
     return engine + _MATRIX if p.name.endswith(_MATRIX) else engine
+
+
+def label(p: Point) -> str:
+    """The name of a file beside its mark."""
+    engine = series(p).removesuffix(_MATRIX)
+    name = p.name.removeprefix(engine).lstrip()
+    return name.removesuffix(_MATRIX).removesuffix(_SECOND)
 
 
 def print_beside(points: Sequence[Point]) -> None:
@@ -111,18 +126,16 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
     with plt.rc_context({"svg.hashsalt": "phasor", "svg.fonttype": "none", "font.size": 9}):
         figure, axes = plt.subplots(figsize=(8, 6.5), layout="constrained")
         named, drawn = [], []
-        for i, (label, mark) in enumerate(_SERIES.items()):
-            own = sorted((p for p in shown if series(p) == label), key=lambda p: p.bytes)
+        for i, (kind, mark) in enumerate(_SERIES.items()):
+            own = sorted((p for p in shown if series(p) == kind), key=lambda p: p.bytes)
             if not own:
                 continue
             x, y = zip(*((p.bytes / 1e6, p.loss) for p in own))
-            drawn += axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=label)
-            for p in own if not label.startswith(_CHOSEN) else []:
-                name = p.name.removeprefix(label.removesuffix(_MATRIX)).lstrip()
-                name = name.removesuffix(_MATRIX).removesuffix(_SECOND)
+            drawn += axes.plot(x, y, mark, color=f"C{i}", markersize=4, linewidth=1, label=kind)
+            for p in own if not kind.startswith(_CHOSEN) else []:
                 named.append(
                     axes.annotate(
-                        name,
+                        label(p),
                         (p.bytes / 1e6, p.loss),
                         (0, 0),
                         textcoords="offset points",
@@ -152,3 +165,40 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
             text.arrow_patch.set_visible(bool(far.max() > _LABEL))
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
         plt.close(figure)
+
+
+def _table(lines: Sequence[str]) -> tuple[list[Point], str]:
+    """The files of a table, and what its loss is: by the first column that is one."""
+    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in lines)
+    losses = {
+        "divergence": (lambda x: x, "divergence in nats"),
+        "mean cosine": (lambda x: 1 - x, "1 − mean cosine"),
+        "other lines": (lambda x: x, "lines that are not f32's"),
+    }
+    column, (loss, what) = next((i, losses[name]) for i, name in enumerate(head) if name in losses)
+    points = []
+    for row in rows:
+        value = loss(float(row[column].split()[0]))
+        own = not row[0].startswith(_ENGINES)
+        points.append(Point(row[0], round(float(row[1]) * _UNITS[head[1]]), value, (), own))
+    return points, what
+
+
+def pictures(page: Path) -> dict[Path, tuple[list[Point], str]]:
+    """Of each picture of a page that shows losses over sizes: the files of the last table above it,
+    and what their loss is."""
+    found, table = {}, list[str]()
+    before = ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("|"):
+            table = [*table, line] if before.startswith("|") else [line]
+        if picture := _PICTURE.fullmatch(line):
+            found[page.parent / picture[1]] = _table(table)
+        before = line
+    return found
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        for path, (points, what) in pictures(Path(name)).items():
+            draw(points, what, path)

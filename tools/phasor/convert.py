@@ -168,9 +168,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     given = {option.flag for option in OPTIONS if getattr(args, option.name) != option.default}
     for option in OPTIONS:
         if option.beside and option.flag in given and option.beside not in given:
-            parser.error(
-                f"{', '.join(sorted((option.flag, option.beside)))}: expected both or neither"
-            )
+            both = ", ".join(sorted((option.flag, option.beside)))
+            parser.error(f"{both}: expected both or neither")
     if args.types_of is not None and (args.type or args.output_type):
         parser.error("--types-of: goes without --type and --output-type")
     if args.type == AUTO and (args.smooth is not None or args.moments is not None):
