@@ -4,6 +4,7 @@ awake at a time, a peer at its best settings, and figures that outlive another m
 from __future__ import annotations
 
 import json
+import os
 import sys
 import types
 from argparse import Namespace
@@ -159,3 +160,15 @@ def test_a_peer_has_its_best_over_at_most_so_many_threads(tmp_path) -> None:
         (common.OURS, "greedy", 10.0),
     ]
     assert results.cases[4]["settings"] == "1 threads" and results.cases[4]["threads"] == 2
+
+
+def test_a_program_that_is_older_than_its_library_is_not_measured(tmp_path):
+    program, library = tmp_path / "bench_decoder", tmp_path / "libphasor.a"
+    program.touch()
+    assert common.command(program) == [str(program)]
+    library.touch()
+    os.utime(library, (100, 100))
+    assert common.command(program) == [str(program)]
+    os.utime(program, (99, 99))
+    with pytest.raises(SystemExit, match="older than libphasor.a. TRY: make"):
+        common.command(program)

@@ -88,10 +88,20 @@ def at_threads(count: int) -> str:
 # ---- programs
 
 
+def _check_current(program: Path) -> None:
+    """Ends where the library beside a program is newer: the program measures what was before."""
+    library = program.parent / "libphasor.a"
+    if not (program.is_file() and library.is_file()):
+        return
+    if program.stat().st_mtime < library.stat().st_mtime:
+        sys.exit(f"{program}: is older than {library.name}. TRY: make {program}")
+
+
 def command(*words: object, **options: object) -> list[str]:
     """A command line: the words, then the options. threads=2 is `--threads 2`, n=2 is `-n 2`, True
     is the option alone, None is nothing, and a list gives the option once for each value."""
     out = [str(word) for word in words]
+    _check_current(Path(out[0]))
     for name, given in options.items():
         option = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
         for value in given if isinstance(given, list) else [given]:
