@@ -18,6 +18,7 @@ from phasor import convert, expect
 from phasor import vectors as V
 from phasor.format.file import VECTORS, Narrow, PhasorFile
 from phasor.reference.forward import Reference
+from phasor.runs import steps_of
 from places import PROGRAM, ROOT
 from random_models import lm, write_random
 
@@ -47,7 +48,7 @@ def test_inputs_that_run_together_are_those_that_run_alone(name):
                     (one.embedding, *one.residuals), (other.embedding, *other.residuals)
                 ):
                     np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
-    assert len(steps) == V.steps_of(file.descriptor)
+    assert len(steps) == steps_of(file.descriptor)
 
 
 class Counted:

@@ -96,7 +96,8 @@ def test_a_value_that_is_missing_is_described(command):
             continue
         said = bad(2, command, "m", name, says=[f"{name}: expected a value, "])
         if value in ("N", "X", "IDS", "ID", "SIZE") or "|" in value:
-            assert re.search("number from|number above|one of|separated by|bytes, such", said), said
+            kinds = "number from|number above|one of|separated by|bytes, at most"
+            assert re.search(kinds, said), said
 
 
 # ---- words that are nearly right

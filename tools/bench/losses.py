@@ -6,12 +6,16 @@ the picture. The pictures of a page are drawn again from the tables above them:
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
 import numpy as np
+
+from phasor.entry import front_door
+from phasor.files import read_text
 
 _CHOSEN, _SECOND = "phasor quantize --bytes", ", second moments"
 _MATRIX = ", importance matrix"
@@ -189,7 +193,7 @@ def pictures(page: Path) -> dict[Path, tuple[list[Point], str]]:
     and what their loss is."""
     found, table = {}, list[str]()
     before = ""
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in read_text(page).splitlines():
         if line.startswith("|"):
             table = [*table, line] if before.startswith("|") else [line]
         if picture := _PICTURE.fullmatch(line):
@@ -198,7 +202,16 @@ def pictures(page: Path) -> dict[Path, tuple[list[Point], str]]:
     return found
 
 
+@front_door("losses")
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("page", type=Path, help="A page of tables and pictures, in Markdown.")
+    for path, (points, what) in pictures(parser.parse_args(argv).page).items():
+        draw(points, what, path)
+    return 0
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        for path, (points, what) in pictures(Path(name)).items():
-            draw(points, what, path)
+    sys.exit(main())
