@@ -207,9 +207,10 @@ else
   $(foreach l,$(LEVELS),$(if $(filter-out $(LEVELS),$(LEVEL_NEEDS_$l)),$(error LEVELS=$(LEVELS): $l needs $(LEVEL_NEEDS_$l))))
 endif
 
-# A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
-# take gcc many minutes. The scalar level has everything.
-LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
+# A level under sanitizers: not unrolled, addresses only, checked by calls and not by branches, with the numbers of lines alone, and
+# without red zones around each of the many local vectors: all of it would take gcc many minutes. The scalar level has everything.
+LEVEL_SANITIZE := -fno-sanitize=undefined -g1 $(if $(IS_CLANG),-mllvm -asan-stack=0 -mllvm,--param asan-stack=0 --param) \
+  $(if $(IS_CLANG),-)asan-instrumentation-with-call-threshold=0
 level_flags = $(or $(LEVEL_OPTIMIZE_$(config)_$1),$(LEVEL_OPTIMIZE_$(config)),$(LEVEL_OPTIMIZE)) $(LEVEL_FLAGS_$1) \
   $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)))
 
