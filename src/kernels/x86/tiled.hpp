@@ -9,6 +9,8 @@
 //         linear_q8 and the like of Kernels, for inputs of 8 and of 16 bits, for rows that fill no
 //         tile; look_up
 #pragma once
+#include <type_traits>
+
 #include "../coded.hpp"
 #include "../constants.hpp"
 #include "../kernels.h"
@@ -323,12 +325,12 @@ struct Tiled {
                                   size_t g) {
     constexpr bool kMinima = minimum_type(Q::kType), kFloats = in_records(Q::kType);
     constexpr size_t kBytes = kLanes * (kFloats ? 4 : 2), kScale = kBytes << kMinima;
-    const auto at_once = [](const unsigned char* p) PHASOR_LAMBDA {
+    const auto number = [](const unsigned char* p) PHASOR_LAMBDA {
       return kFloats ? V::load(reinterpret_cast<const float*>(p)) : F::half16(p);
     };
     PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
       const unsigned char* p = in.w_scale + (g + n) / in.sharing * kScale;
-      const V w = at_once(p), least = at_once(p + (kMinima ? kBytes : 0));
+      const V w = number(p), least = number(p + (kMinima ? kBytes : 0));
       PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) {
         const size_t at = r * in.x_scales + (g + n) / kParts<Q>;
         V sum = F::sums(sums[n * Q::kPlanes] + r * kLanes);
