@@ -569,6 +569,23 @@ def test_a_signal_leaves_no_part(number, threads, tmp_path):
 
 
 @pytest.mark.usefixtures("usual_signals")
+def test_only_the_main_thread_takes_signals():
+    """A signal that another thread may take finds the main thread creating a file, or printing."""
+    run = Running("run", TRANSLATOR, "--threads", 3)
+    tasks = Path(f"/proc/{run.process.pid}/task")
+    until(lambda: len(os.listdir(tasks)) == 3)
+    run.asleep()
+    for task in tasks.iterdir():
+        blocked = int(re.search(r"^SigBlk:\t(\w+)", (task / "status").read_text(), re.M)[1], 16)
+        takes = {number for number in signal.valid_signals() if not blocked >> (number - 1) & 1}
+        if task.name == str(run.process.pid):
+            assert takes >= set(ENDING)
+        else:
+            assert takes & set(ENDING) == {signal.SIGBUS}, task.name
+    run.end()
+
+
+@pytest.mark.usefixtures("usual_signals")
 def test_signals_at_any_time(tmp_path):
     """Also when a part is made and when it is renamed: never a part, never half a file."""
     wanted = (

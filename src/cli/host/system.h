@@ -32,8 +32,9 @@ inline uint32_t processors() {
   return n > 0 ? uint32_t(n) : 1;
 }
 
-// A thread behind the main one. Signals that end the program are the main thread's, so that what it
-// has begun to do about a file is not cut in two by a handler on another thread (ending.h).
+// A thread behind the main one. Only the main thread takes signals that end the program, SIGABRT
+// too: otherwise a handler on another thread could run while the main thread creates a file, or
+// while it goes on and prints (ending.h). abort() unblocks SIGABRT itself.
 // False when the system gives no more threads.
 inline bool start_thread(pthread_t* thread, void* (*work)(void*), void* self) {
 #if defined(__EMSCRIPTEN__)
@@ -41,7 +42,7 @@ inline bool start_thread(pthread_t* thread, void* (*work)(void*), void* self) {
 #else
   sigset_t held, before;
   sigfillset(&held);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     sigdelset(&held, fault);
   pthread_sigmask(SIG_BLOCK, &held, &before);
   const bool started = pthread_create(thread, nullptr, work, self) == 0;
