@@ -61,4 +61,7 @@ constexpr uint32_t kRoleClassifier = 7;
 constexpr uint32_t kFirstRareRole = 0xA0;
 constexpr uint32_t kFirstFinalRole = 0xF0;
 
+// Of a key's stack.
+constexpr const char* kPlaceNames[] = {"kind", "source", "encoder", "target", "decoder", "output"};
+
 }  // namespace phasor

@@ -133,8 +133,7 @@ const char* tensor_name(uint32_t key) noexcept {
 }
 
 const char* stack_name(uint32_t stack) noexcept {
-  static const char* const names[] = {"kind", "source", "encoder", "target", "decoder", "output"};
-  return stack <= kStackOutput ? names[stack] : "?";
+  return stack <= kStackOutput ? kPlaceNames[stack] : "?";
 }
 
 }  // namespace phasor

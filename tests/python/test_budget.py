@@ -18,6 +18,7 @@ import random_models as M
 from phasor import vectors
 from phasor.format import file as F
 from phasor.format import layout as L
+from phasor.format import tensors as R
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.reference.forward import Reference
 from phasor.tokenizers.models.word_list import build_wordlist_section
@@ -95,6 +96,7 @@ def test_what_the_matrices_cost(name, tmp_path):
     kinds = dict(zip(file.entries, (t["type"] for t in stored)))
     matrices = [k for k in file.entries if k in uniform_keys(path, tmp_path)]
     assert [m["type"] for m in report["matrices"]] == [kinds[k] for k in matrices]
+    assert [m["name"] for m in report["matrices"]] == [R.tensor_name(k) for k in matrices]
     assert [m["bytes"] for m in report["matrices"]] == [file.entries[k].bytes for k in matrices]
     rows, logits = outputs(exact), name in ("decoder", "translator", "masked")
     for key, matrix in list(zip(matrices, report["matrices"]))[:: 3 if len(matrices) > 6 else 1]:

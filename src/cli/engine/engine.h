@@ -145,7 +145,7 @@ class Engine {
 };
 
 // Where a tensor or a residual belongs, as the file numbers it (docs/reference/file-format.md).
-enum Place : uint32_t { kTable, kSource, kEncoder, kTarget, kDecoder, kOutput };
+enum Place : uint32_t { kKind, kSource, kEncoder, kTarget, kDecoder, kOutput };
 
 // positions, of a model that allows more: the arena should not surprise
 constexpr uint32_t kMostByDefault = 2048;

@@ -58,4 +58,7 @@ constexpr uint32_t kRoleHead = 3;
 constexpr uint32_t kRoleHeadNorm = 5;
 constexpr uint32_t kRoleClassifier = 7;
 
+// Of a key's stack.
+constexpr const char* kPlaceNames[] = {"kind", "source", "encoder", "target", "decoder", "output"};
+
 }  // namespace cli

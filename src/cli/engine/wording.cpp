@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
+#include "roles.h"
+
 namespace cli {
 namespace {
 
@@ -113,14 +116,17 @@ string worded(const char* text, const phasor_model* model) {
 }
 
 const char* place_name(uint32_t stack) {
-  constexpr const char* kNames[] = {"table", "source", "encoder", "target", "decoder", "output"};
-  return stack < 6 ? kNames[stack] : "?";
+  return stack <= kOutput ? kPlaceNames[stack] : "?";
 }
 
 string tensor_label(const phasor_tensor& tensor) {
-  // 0xFFFF: of the whole stack
-  const string set = tensor.set == 0xFFFF ? "" : format(" of set %u", tensor.set);
-  return format("%s %s", place_name(tensor.stack), tensor.name) + set;
+  const char* const place = place_name(tensor.stack);
+  const bool has_sets =
+      tensor.stack == kKind || tensor.stack == kEncoder || tensor.stack == kDecoder;
+  if (has_sets && tensor.set != 0xFFFF)  // of the whole stack
+    return format("%s %u %s", place, tensor.set, tensor.name);
+  const bool named = strncmp(tensor.name, place, strlen(place)) == 0;  // "output weight"
+  return named ? tensor.name : format("%s %s", place, tensor.name);
 }
 
 }  // namespace cli

@@ -12,7 +12,7 @@ string worded(const char* text, const phasor_model* model);
 
 // Where a tensor belongs, docs/reference/file-format.md.
 const char* place_name(uint32_t stack);
-// With its name, and its set of weights: "encoder q,k,v weight of set 0".
+// With its set of weights and its name, as the converter says it: "encoder 0 q,k,v weight".
 string tensor_label(const phasor_tensor& tensor);
 
 }  // namespace cli

@@ -199,6 +199,10 @@ constexpr uint32_t kFirstFinalRole = 0x{FIRST_FINAL:X};
 """
 
 
+def _places(facts: dict) -> str:
+    return ", ".join(f'"{name}"' for name in facts["stacks"])
+
+
 def _names(facts: dict, path: str, space: str, about: str, more: str = "") -> File:
     body = f"#pragma once\n#include <stdint.h>\n\nnamespace {space} {{\n\n"
     for section in STACKS:
@@ -206,7 +210,10 @@ def _names(facts: dict, path: str, space: str, about: str, more: str = "") -> Fi
             name = key.title().replace("_", "")
             value = _hex(STACKS[section], role["number"])
             body += f"constexpr uint32_t kRole{name} = {value};\n"
-    body += f"{more}\n}}  // namespace {space}\n"
+    body += f"{more}\n// Of a key's stack.\n"
+    body += (
+        f"constexpr const char* kPlaceNames[] = {{{_places(facts)}}};\n\n}}  // namespace {space}\n"
+    )
     return source(path, FROM, body, f"{about}: the numbers of roles, in the stacks that have them.")
 
 
@@ -223,6 +230,7 @@ def _converter(facts: dict) -> File:
     for section in STACKS:
         for key, role in facts[section].items():
             body += f"{key} = {_hex(STACKS[section], role['number'])}\n"
+    body += f"\nSTACK_NAMES = ({_places(facts)})\n"
     body += "\n# Stacks, number, name, layouts, rows, columns, when, whether a matrix, type.\n"
     body += "ROLE_ROWS = (\n"
     for row in every(facts):

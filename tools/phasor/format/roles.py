@@ -56,6 +56,8 @@ HEAD = 3
 HEAD_NORM = 5
 CLASSIFIER = 7
 
+STACK_NAMES = ("kind", "source", "encoder", "target", "decoder", "output")
+
 # Stacks, number, name, layouts, rows, columns, when, whether a matrix, type.
 ROLE_ROWS = (
     ((0,), 1, "rotary inv_freq", (VECTOR,), "rotary_width // 2", "1", "rotary_width", False, F64),

@@ -15,7 +15,6 @@ from phasor.format.layout import F32, LANES, PANEL16, VECTOR, panels_of
 from phasor.format.roles import *
 
 KINDS, SOURCE, ENCODER, TARGET, DECODER, OUTPUT = 0, 1, 2, 3, 4, 5  # stacks of tensors
-STACK_NAMES = ("kind", "source", "encoder", "target", "decoder", "output")
 FINAL = 0xFFFF  # the set of a stack's final norm
 FIRST_FINAL = 0xF0  # the first role of that set
 
