@@ -10,6 +10,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
+from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, container, text
 from phasor import convert  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
@@ -18,8 +19,7 @@ from phasor.format.layout import PhasorError  # noqa: E402
 from phasor.sources.gguf import architectures as gguf  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
 from phasor.sources.gguf.container import GGUF, twos_of  # noqa: E402
-from phasor.sources.gguf.types import Q2_0, TYPES, Q2_0_OF_64  # noqa: E402
-from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, container, text
+from phasor.sources.gguf.types import Q2_0, Q2_0_OF_64, TYPES  # noqa: E402
 from places import told
 
 WIDTH, HIDDEN, VOCABULARY, HEADS = 64, 96, 50, 4
@@ -296,6 +296,8 @@ def test_quantized_types_are_repacked_without_a_flag(
     assert np.array_equal(stored(file, where), values["token_embd.weight"])
     said = capsys.readouterr()
     assert f"15 {own} to {L.TYPES[kind]} (exactly)" in said.err
+    grows = L.bits_of(kind, width) > 1.1 * 8 * gguf_file.TYPES[NUMBER[own]].bytes(256) / 256
+    assert ("no type here has all values" in said.err) == grows
     assert "stored exactly" in said.out and "rounding error" not in said.out
     told(phasor, "verify", tmp_path / "small.phasor", timeout=60)
 
@@ -316,11 +318,17 @@ def test_a_type_that_no_file_has_becomes_q8_and_the_error_is_said(
         )
     said = capsys.readouterr()
     assert f"15 {own} to q8 (rounded)" in said.err and "largest rounding error" in said.out
+    assert (
+        f"convert: no type here has all values of these matrices in as few bits: 15 {own} as q8 "
+        in said.err
+    )
+    assert " bits a value" in said.err and ". TRY: --type " in said.err
     assert convert_bytes(tmp_path, data, "--type", "f32") == 0
     file = PhasorFile(tmp_path / "small.phasor")
     for slot in block_slots(file):
         assert np.array_equal(stored(file, slot.key), fused(values, slot.set, *NAMES[slot.role]))
-    assert f"15 {own} to f32 (exactly)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"15 {own} to f32 (exactly)" in said and "as few bits" not in said  # it was asked for
 
 
 @pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4, *L.CODED])

@@ -11,11 +11,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
 import make_models as M
-import quantizers
 import test_convert_hf
 import test_int8_inputs
 import test_packed
 
+import quantizers
 from phasor import convert
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -142,7 +142,7 @@ def test_an_encoder_that_was_rounded_keeps_its_values(tmp_path, capsys):
     for flags in ((), ("--type", "q8r")):
         assert convert.main([str(given.write()), "-o", str(given.output), *flags]) == 0
         said = capsys.readouterr().err
-        assert "of LLM.int8 to q8r (exactly)" in said and "scaled" not in said
+        assert " LLM.int8 to q8r (exactly)" in said and "scaled" not in said
         file = PhasorFile(given.output)
         assert not any(kind["input_scales"] for kind in file.descriptor["kinds"])
         slot = next(s for s in R.slots(file.descriptor) if s.role == R.FFN_IN)

@@ -394,7 +394,7 @@ def test_weights_that_are_kept_as_factors(how, arrays, tmp_path):
     assert model.problems() == []
     model.note_types()
     name = "pruning" if how == "pruned" else "weight_norm"
-    assert any(f"of {name} to f32 (exactly)" in line for line in model.notes)
+    assert any(f" {name} to f32 (exactly)" in line for line in model.notes)
 
 
 def test_a_mask_and_a_length_count(arrays, tmp_path):

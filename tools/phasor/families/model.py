@@ -3,6 +3,7 @@ parts of each tensor."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,21 @@ INPUTS = {
     R.PER_LAYER_PROJECTION: ("per_layer_projection", False),
     R.PER_LAYER_NORM: ("per_layer_projection_norm", False),
 }
+
+
+# A matrix with more bits than so many times those of the source's is told.
+_GROWN = 1.1
+
+
+def _between(own: float, bits: float, cols: int) -> list[tuple[float, int]]:
+    """(bits, −code) of the type in groups, of those that floats are rounded to, that has the fewest
+    bits from `own` on, if these are fewer than `bits`; of two alike the one that came last."""
+    sizes = ((L.bits_of(kind, cols), -kind) for kind in L.IN_GROUPS if kind in L.ROUNDED)
+    return sorted(size for size in sizes if own <= size[0] < bits)[:1]
+
+
+def _counted(count: Counter[str]) -> str:
+    return ", ".join(f"{n} {what}" for what, n in count.items())
 
 
 def single(value: float) -> float:
@@ -177,6 +193,16 @@ class Model:
         """Whether the source has matrices that are rounded already."""
         return any(any(self._kept(slot)) for slot in R.slots(self.descriptor) if slot.matrix)
 
+    def packed(self, slot: R.Slot) -> list[tuple[str, float]]:
+        """Its tensors that are packed in the source: the name of each one's type there, and the
+        bits of a value."""
+        packed = [tensor for tensor in self._kept(slot) if tensor]
+        return [(one.type.name, 8 * one.bytes / math.prod(one.shape)) for one in packed]
+
+    def holds(self, slot: R.Slot) -> bool:
+        """Whether its type has the values of the source exactly."""
+        return self.type_of(slot) == L.F32 or self.stays(slot)
+
     def stays(self, slot: R.Slot) -> bool:
         """Whether its type has the values of the source, rounded there, exactly."""
         to, grids = self.type_of(slot), {t and t.keeps for t in self._kept(slot)}
@@ -197,23 +223,31 @@ class Model:
         return Quantized(scales, values, to)
 
     def note_types(self, changed: Callable[[R.Slot], bool] | None = None) -> None:
-        """Notes what becomes of matrices that are packed in the source. changed: whether a matrix
-        has other values than there."""
-        count: Counter[tuple[str, str]] = Counter()
+        """Notes what becomes of matrices that are packed in the source, and which of them grow
+        though no type was asked for. changed: whether a matrix has other values than there."""
+        count: Counter[str] = Counter()
+        grown: Counter[str] = Counter()
+        smaller: list[tuple[float, int]] = []  # types for what grows: bits, −code
         for slot in R.slots(self.descriptor):
-            if slot.matrix and any(self._kept(slot)):
-                tensors, to = [tensor for tensor in self._kept(slot) if tensor], self.type_of(slot)
-                kinds = ", ".join(sorted({tensor.type.name for tensor in tensors}))
-                grids = {(tensor.keeps, to) for tensor in tensors}
-                same = to == L.F32 or changed is None or not changed(slot)
-                exactly = same and all(
-                    to in (L.F32, g) or (g, to) == (L.Q4, L.Q8) for g, to in grids
-                )
-                how = f"{L.TYPES[to]} ({'exactly' if exactly else 'rounded'})"
-                count[kinds, how] += 1
+            if not slot.matrix:
+                continue
+            to = self.type_of(slot)
+            same = to == L.F32 or changed is None or not changed(slot)
+            how = f"{L.TYPES[to]} ({'exactly' if same and self.holds(slot) else 'rounded'})"
+            bits = L.bits_of(to, slot.cols)
+            packed = self.packed(slot)
+            for name, own in packed:
+                count[f"{name} to {how}"] += 1
+                if self.asked_for(slot) is None and bits > _GROWN * own:
+                    grown[f"{name} as {how}, {own:.3g} to {bits:.3g} bits a value"] += 1
+                    smaller += _between(max(own for _, own in packed), bits, slot.cols)
         if count:
-            said = (f"{n} of {kind} to {how}" for (kind, how), n in count.items())
-            self.notes.append(f"matrices: {', '.join(said)}")
+            self.notes.append(f"matrices: {_counted(count)}")
+        if grown:
+            text = "no type here has all values of these matrices in as few bits"
+            kinds = [L.TYPES[-code] for _, code in sorted(smaller)]
+            try_ = f". TRY: --type {kinds[-1]}, a smaller file, which is rounded" if kinds else ""
+            self.notes.append(f"{text}: {_counted(grown)}{try_}")
 
     def problems(self) -> list[str]:
         """One line for each tensor that is missing, misshapen or left over."""

@@ -81,6 +81,11 @@ def panel_bytes(kind: int, cols: int) -> int:
     return round_up(cols, _pair(kind)) * LANES * BITS[kind] // 8
 
 
+def bits_of(kind: int, cols: int) -> float:
+    """Of a value in panels, with its share of the scales of groups."""
+    return BITS[kind] if kind in WHOLE else 8 * panel_bytes(kind, cols) / (LANES * cols)
+
+
 def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> int:
     """Bytes of a tensor, exactly what type, layout and shape ask for."""
     require_built(kind, layout)

@@ -7,7 +7,6 @@ positions, and added 1 to the norms of others: neither is undone here.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -411,9 +410,12 @@ class GGUFModel(Model):
         names = (part.name for part in self.parts.get(slot.key, ()))
         return {name: self.checkpoint.tensors[name] for name in names if name is not None}
 
-    def stays(self, slot: R.Slot) -> bool:
+    def holds(self, slot: R.Slot) -> bool:
         to = self.type_of(slot)
-        return to in L.QUANTIZED and all(_exact(t.type, to) for t in self._tensors(slot).values())
+        return all(_exact(t.type, to) for t in self._tensors(slot).values())
+
+    def stays(self, slot: R.Slot) -> bool:
+        return self.type_of(slot) in L.QUANTIZED and self.holds(slot)
 
     def weights(self, slot: R.Slot) -> Weights:
         stored = self._tensors(slot)
@@ -434,21 +436,9 @@ class GGUFModel(Model):
             return Quantized(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
         return super().weights(slot)
 
-    def note_types(self, changed: Callable[[R.Slot], bool] | None = None) -> None:
-        """Notes what becomes of each type of the file."""
-        count: Counter[tuple[Type, int, bool]] = Counter()
-        for slot in R.slots(self.descriptor):
-            if slot.matrix:
-                to, tensors = self.type_of(slot), self._tensors(slot).values()
-                same = to == L.F32 or changed is None or not changed(slot)
-                count.update((t.type, to, same and _exact(t.type, to)) for t in tensors)
-        self.notes.append(
-            "matrices: "
-            + ", ".join(
-                f"{n} {own.name} to {L.TYPES[to]} ({'exactly' if exactly else 'rounded'})"
-                for (own, to, exactly), n in count.items()
-            )
-        )
+    def packed(self, slot: R.Slot) -> list[tuple[str, float]]:
+        stored = self._tensors(slot).values()
+        return [(t.type.name, 8 * t.data.size / math.prod(t.shape)) for t in stored]
 
 
 def kept_as(own: Type) -> int:
