@@ -10,7 +10,7 @@ import pytest
 from places import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
-from bench.losses import apart, label, pictures, series  # noqa: E402
+from bench.losses import apart, label, main, pictures, series  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -51,6 +51,33 @@ def test_a_picture_of_a_page_names_the_files_of_its_table(path):
     marks = [text for text in texts if text in named]
     assert sorted(marks) == sorted(named)
     assert {series(p) for p in shown} <= {*texts} and what in texts
+
+
+@pytest.mark.parametrize(
+    "table, says",
+    [
+        (
+            "| file | MB | loss |\n|---|---:|---:|\n| q8 | 1 | 2 |",
+            "has no column of losses behind one of sizes (found file, MB, loss; expected kB or MB "
+            "as the second, and divergence or mean cosine or other lines)",
+        ),
+        ("| file |\n|---|\n| q8 |", "has no column of losses behind one of sizes (found file;"),
+        ("| file | GB | divergence |\n|---|---|---|", "(found file, GB, divergence; expected kB"),
+        (
+            "| file | MB | divergence |\n|---|---|---|\n| q8 | 1 | – |",
+            "(found '–', expected a number)",
+        ),
+        ("| file | MB | divergence |\n|---|---|---|\n| q8 |", "row q8, column 3 (found ''"),
+        ("no table", "is not there"),
+    ],
+)
+def test_a_table_without_losses_is_named(table, says, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(f"{table}\n\n![x](a-size-loss.svg)\n")
+    assert main([str(page)]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(f"losses: {page}: the table above a-size-loss.svg: "), line
+    assert says in line and line.count("\n") == 1, line
 
 
 def test_every_model_of_the_comparison_has_a_picture():

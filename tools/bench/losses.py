@@ -10,11 +10,12 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
 from phasor.entry import front_door
+from phasor.errors import PhasorError
 from phasor.files import read_text
 
 _CHOSEN, _SECOND = "phasor quantize --bytes", ", second moments"
@@ -33,6 +34,11 @@ _SERIES = {
 _ENGINES = ("llama.cpp", "ONNX Runtime", "OpenVINO", "CTranslate2")
 _PICTURE = re.compile(r"!\[.*\]\((.*size-loss\.svg)\)")
 _UNITS = {"kB": 1e3, "MB": 1e6}
+_LOSSES: dict[str, tuple[Callable[[float], float], str]] = {
+    "divergence": (lambda x: x, "divergence in nats"),
+    "mean cosine": (lambda x: 1 - x, "1 − mean cosine"),
+    "other lines": (lambda x: x, "lines that are not f32's"),
+}  # columns of a table
 
 
 class Point(NamedTuple):
@@ -171,20 +177,34 @@ def draw(points: Sequence[Point], what: str, path: Path) -> None:
         plt.close(figure)
 
 
+def _number(row: Sequence[str], column: int) -> float:
+    """What a cell begins with."""
+    cell = row[column] if column < len(row) else ""
+    try:
+        return float(cell.partition(" ")[0])
+    except ValueError:
+        raise PhasorError(
+            f"row {row[0]}, column {column + 1} (found {cell!r}, expected a number)"
+        ) from None
+
+
 def _table(lines: Sequence[str]) -> tuple[list[Point], str]:
     """The files of a table, and what its loss is: by the first column that is one."""
+    if len(lines) < 2:
+        raise PhasorError("is not there")
     head, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in lines)
-    losses = {
-        "divergence": (lambda x: x, "divergence in nats"),
-        "mean cosine": (lambda x: 1 - x, "1 − mean cosine"),
-        "other lines": (lambda x: x, "lines that are not f32's"),
-    }
-    column, (loss, what) = next((i, losses[name]) for i, name in enumerate(head) if name in losses)
+    column = next((i for i, name in enumerate(head) if name in _LOSSES), None)
+    if column is None or len(head) < 2 or head[1] not in _UNITS:
+        raise PhasorError(
+            f"has no column of losses behind one of sizes (found {', '.join(head)}; expected "
+            f"{' or '.join(_UNITS)} as the second, and {' or '.join(_LOSSES)})"
+        )
+    loss, what = _LOSSES[head[column]]
     points = []
     for row in rows:
-        value = loss(float(row[column].split()[0]))
+        value = loss(_number(row, column))
         own = not row[0].startswith(_ENGINES)
-        points.append(Point(row[0], round(float(row[1]) * _UNITS[head[1]]), value, (), own))
+        points.append(Point(row[0], round(_number(row, 1) * _UNITS[head[1]]), value, (), own))
     return points, what
 
 
@@ -197,7 +217,10 @@ def pictures(page: Path) -> dict[Path, tuple[list[Point], str]]:
         if line.startswith("|"):
             table = [*table, line] if before.startswith("|") else [line]
         if picture := _PICTURE.fullmatch(line):
-            found[page.parent / picture[1]] = _table(table)
+            try:
+                found[page.parent / picture[1]] = _table(table)
+            except PhasorError as error:
+                raise PhasorError(f"{page}: the table above {picture[1]}: {error}") from error
         before = line
     return found
 
