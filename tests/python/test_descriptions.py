@@ -76,7 +76,7 @@ def sinusoids(count: int, kind: type = np.float32, span: int = WIDTH) -> np.ndar
     [
         (
             'source.positions = "pe"',
-            'names.source.positions: the model that is described has no use for it: position is'
+            "names.source.positions: the model that is described has no use for it: position is"
             ' "sinusoidal", and "learned" asks for it; did you mean source.sinusoid?',
         ),
         ('encoder.cross_q = "pe"', "names.encoder.cross_q: the model that is described has no use"),
@@ -420,13 +420,16 @@ def test_the_same_model_stored_otherwise(tmp_path, capsys, how):
         ("", "[source]\npda = 1\n", "source.pda: no key is called so here; did you mean pad?"),
         ("", "[[encoder.except]]\nwindow = 3\n", "encoder.except: expected either layers or eve"),
         ("", "[[encoder.except]]\nlayers = [9]\n", "encoder.except: number 1 is of none of 1"),
-        ("", '[[encoder.except]]\nlayers = [0]\nnorm_place = "both"\n',
-         "encoder.except.norm_place: both has norms of its own"),
+        (
+            "",
+            '[[encoder.except]]\nlayers = [0]\nnorm_place = "both"\n',
+            "encoder.except.norm_place: both has norms of its own",
+        ),
         ("", "[[encoder.except]]\nevery = 1\nwidth = 8\n", "encoder.except.width: no key is ca"),
         ("", "[generation]\nbeams = 4\n", "generation: an encoder generates nothing"),
         ('labels = ["a"]\n', "", "labels: the model gives no classes: names.classifier is their"),
         ("output_scale = 2\n", "", "output_scale: the model gives no logits"),
-        ('output = "classes"\n', "[names]\noutput = \"x\"\n", "missing: x (classifier)"),
+        ('output = "classes"\n', '[names]\noutput = "x"\n', "missing: x (classifier)"),
         ("rotary_base = 500\n", "", "rotary_base: the model that is described has no"),
         ("num_buckets = 8\n", "", 'it speaks of attention_position = "t5"'),
         ('qk_norm = "rms"\n', "", "qk_norm: the model that is described has no us"),
@@ -452,7 +455,7 @@ def test_layers_that_are_exceptions(tmp_path, capsys):
     """Every second layer of four sees three keys; of two sets of tensors the layers share each."""
     given = tensors()
     second = {n.replace("layers.0", "layers.1"): v * 0.9 for n, v in given.items() if "layers" in n}
-    more = 'layers = 4\nsets = 2\n[[encoder.except]]\nevery = 2\nfirst = 1\nwindow = 3\n'
+    more = "layers = 4\nsets = 2\n[[encoder.except]]\nevery = 2\nfirst = 1\nwindow = 3\n"
     assert run(tmp_path, given | second, TOML + more) == 1
     assert "sets: layers that share a set must have one kind" in capsys.readouterr().err
     more = more.replace("every = 2\nfirst = 1", "layers = [2, 3]")

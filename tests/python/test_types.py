@@ -1,9 +1,11 @@
 """Types: who uses the package under `mypy --strict`, and the list of modules that are not strict
-yet."""
+yet. And ruff, of one version wherever it runs."""
+
+import re
 
 import pytest
 
-from make import strict
+from make import lock, strict
 from places import ROOT
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -105,3 +107,19 @@ def test_what_is_not_listed_must_be_clean(tmp_path, monkeypatch):
     monkeypatch.setattr(strict, "mypy", lambda *_: "\n".join([*kept, wrong]))
     off = f"pyproject.toml: {first} is strict: off the list"
     assert strict.problems(tmp_path)[0] == [wrong, off]
+
+
+def test_ruff_finds_what_is_unused_and_what_is_laid_out_otherwise(tmp_path):
+    clean, unused, loose = (tmp_path / f"{name}.py" for name in ("clean", "unused", "loose"))
+    clean.write_text("x = 1\n")
+    unused.write_text("import os\n")
+    loose.write_text("x  =  1\n")
+    assert strict.unlike_ruff(clean) == []
+    check, layout = strict.unlike_ruff(clean, unused, loose)
+    assert check.startswith(f"{unused}:1:8: F401 ") and layout.startswith(f"{loose}:1:")
+
+
+def test_ruff_is_of_one_version():
+    (pin,) = (pin for pin in lock.pins_of("requirements-types") if pin.name == "ruff")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"ruff==([\d.]+)", hooks)) == {pin.version}

@@ -14,7 +14,6 @@ gguf = pytest.importorskip("gguf")
 
 import gguf_models  # noqa: E402
 from conversions import convert_to, problems
-from places import ROOT
 from phasor.errors import PhasorError  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
@@ -22,6 +21,7 @@ from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.sources.gguf import container as gguf_file  # noqa: E402
 from phasor.sources.gguf import types as gguf_types  # noqa: E402
 from phasor.sources.gguf.container import GGUF, TYPES  # noqa: E402
+from places import ROOT
 
 Q = gguf.GGMLQuantizationType
 
@@ -203,9 +203,10 @@ class _Converted:
                 fake._name_, fake._value_ = "Q2_0", 42
                 monkeypatch.setitem(gguf.GGML_QUANT_SIZES, fake, size)
         rng = np.random.default_rng(len(names))
-        self.names, self.raw = names, {
-            tensor: _raw(name, _TENSORS[tensor].shape, rng) for tensor, name in names.items()
-        }
+        self.names, self.raw = (
+            names,
+            {tensor: _raw(name, _TENSORS[tensor].shape, rng) for tensor, name in names.items()},
+        )
         made = {_TENSORS[tensor].tobytes(): raw for tensor, raw in self.raw.items()}
         gguf_models.write(
             folder / "m.gguf",

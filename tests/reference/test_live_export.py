@@ -62,7 +62,10 @@ def exports(tmp_path_factory):
             own = MODELS.make(name)
             began = time.process_time()
             found = phasor.export(
-                own.net, folder / f"{name}.phasor", example=example_of(own), quiet=True,
+                own.net,
+                folder / f"{name}.phasor",
+                example=example_of(own),
+                quiet=True,
                 **SAID.get(name, {}),
             )
             made[name] = own, found, time.process_time() - began
@@ -126,30 +129,72 @@ NAMED = {"labels": ["a", "b", "c"]}
 CAUSAL = torch.triu(torch.full((7, 7), float("-inf")), 1)
 # Other ways to write the parts: model, example, what its owner says, lines of the description.
 OTHERS = {
-    "grouped": (Grouped, IDS, {}, [
-        "kv_heads = 2", 'norm = "rms"', "norm_eps = 1e-06", "rotary_base = 500000.0",
-        'attention_position = "rotary-halves"', 'activation = "silu"', "[rename]",
-        'half = "second"',
-    ]),
-    "sums": (Sums, IDS, NAMED, [
-        'attention_position = "alibi"', 'activation = "gelu"', 'head_activation = "tanh"',
-        'pooling = "first"',
-    ]),
+    "grouped": (
+        Grouped,
+        IDS,
+        {},
+        [
+            "kv_heads = 2",
+            'norm = "rms"',
+            "norm_eps = 1e-06",
+            "rotary_base = 500000.0",
+            'attention_position = "rotary-halves"',
+            'activation = "silu"',
+            "[rename]",
+            'half = "second"',
+        ],
+    ),
+    "sums": (
+        Sums,
+        IDS,
+        NAMED,
+        [
+            'attention_position = "alibi"',
+            'activation = "gelu"',
+            'head_activation = "tanh"',
+            'pooling = "first"',
+        ],
+    ),
     "padded": (lambda: Sums(0), IDS + 1, {**NAMED, "pad": 0}, ["pad = 0"]),
     "tutorial": (Tutorial, (IDS.T, IDS.T[:7], CAUSAL), {"start": 1}, ['norm_place = "before"']),
-    "parallel": (Parallel, IDS, {}, [
-        'parallel = "one-norm"', 'position = "sinusoidal-halves"', "position_base = 1000.0",
-        'position_rates = "tensor2tensor"', "window = 4", "qkv_by_head = true",
-        'activation = "gelu-tanh"', "norm_eps = 0.001", 'output = "target-embedding"',
-        "transposed = true",
-    ]),
-    "norms of heads": (Capped, IDS, {}, [
-        'qk_norm = "rms"', "cap = 5.0", "output_cap = 3.0", 'attention_position = "rotary-halves"',
-    ]),
+    "parallel": (
+        Parallel,
+        IDS,
+        {},
+        [
+            'parallel = "one-norm"',
+            'position = "sinusoidal-halves"',
+            "position_base = 1000.0",
+            'position_rates = "tensor2tensor"',
+            "window = 4",
+            "qkv_by_head = true",
+            'activation = "gelu-tanh"',
+            "norm_eps = 0.001",
+            'output = "target-embedding"',
+            "transposed = true",
+        ],
+    ),
+    "norms of heads": (
+        Capped,
+        IDS,
+        {},
+        [
+            'qk_norm = "rms"',
+            "cap = 5.0",
+            "output_cap = 3.0",
+            'attention_position = "rotary-halves"',
+        ],
+    ),
     "norms of all heads": (lambda: Capped(True), IDS, {}, ['qk_norm_over = "all-heads"']),
-    "layer norms of heads": (lambda: Capped(False, torch.nn.LayerNorm), IDS, {}, [
-        'qk_norm = "layer"', "cap = 5.0",
-    ]),
+    "layer norms of heads": (
+        lambda: Capped(False, torch.nn.LayerNorm),
+        IDS,
+        {},
+        [
+            'qk_norm = "layer"',
+            "cap = 5.0",
+        ],
+    ),
     "computed": (lambda: Parametrized(), IDS, NAMED, ["# Computed weights are taken as their"]),
     "half": (lambda: Sums().bfloat16(), IDS, NAMED, ['pooling = "first"']),
 }
@@ -176,8 +221,9 @@ def test_other_ways_to_write_the_parts(tmp_path, name, capsys):
 def test_a_saved_description_is_the_converters(tmp_path):
     own, path = MODELS.make("tagger"), tmp_path / "m.phasor"
     toml = tmp_path / "tagger.toml"
-    phasor.export(own.net, path, example=example_of(own), save_description=toml, quiet=True,
-                  **SAID["tagger"])
+    phasor.export(
+        own.net, path, example=example_of(own), save_description=toml, quiet=True, **SAID["tagger"]
+    )
     torch.save(own.net.state_dict(), tmp_path / "tagger.pt")
     np.savez(tmp_path / "tagger.npz", **own.given, output=own.output)
     words = [tmp_path / "tagger.pt", "--expect", tmp_path / "tagger.npz", "-o", tmp_path / "c"]
@@ -212,10 +258,15 @@ def with_norms(make: Callable[[], torch.nn.Module], names: str = "first second")
 REFUSED = {
     "no weights": (lambda: with_norms(Length), IDS, {}, "a norm without weights is not read"),
     "one norm": (
-        lambda: with_norms(torch.nn.Identity, "first"), IDS, {}, "expected one of q and one of k"
+        lambda: with_norms(torch.nn.Identity, "first"),
+        IDS,
+        {},
+        "expected one of q and one of k",
     ),
     "epsilon": (
-        lambda: with_norms(lambda: torch.nn.RMSNorm(6, 1e-3)), IDS, {},
+        lambda: with_norms(lambda: torch.nn.RMSNorm(6, 1e-3)),
+        IDS,
+        {},
         "the norms of q and k have epsilon 0.001 and 0.001, those of the layer 1e-06",
     ),
     "labels": (Sums, IDS, {}, r"labels=: missing: the module gives 3 classes"),
@@ -238,8 +289,14 @@ def test_a_refusal_is_a_line_and_writes_nothing(tmp_path, name):
     path = tmp_path / "m.phasor"
     path.write_bytes(b"before")
     with pytest.raises(phasor.Error, match=line):
-        phasor.export(made(kind), path, example=example, quiet=True,
-                      save_description=tmp_path / "d.toml", **said)
+        phasor.export(
+            made(kind),
+            path,
+            example=example,
+            quiet=True,
+            save_description=tmp_path / "d.toml",
+            **said,
+        )
     assert path.read_bytes() == b"before" and sorted(tmp_path.iterdir()) == [path]
 
 
@@ -291,24 +348,35 @@ class OldNorm(Sums):
 # What a refusal says, the module that gets it, and that module after what the line says.
 TRIED = {
     "TRY: a module that gives its logits": (
-        lambda: Around(Sums, lambda y: y.softmax(-1)), lambda m: m.net, NAMED
+        lambda: Around(Sums, lambda y: y.softmax(-1)),
+        lambda m: m.net,
+        NAMED,
     ),
     "TRY: a module around it that gives the one": (
-        lambda: Around(Sums, lambda y: (y, y * 2)), lambda m: Around(lambda: m, lambda y: y[0]),
+        lambda: Around(Sums, lambda y: (y, y * 2)),
+        lambda m: Around(lambda: m, lambda y: y[0]),
         NAMED,
     ),
     "TRY: a module whose calls are the same": (
-        Branching, lambda m: setattr(m, "__class__", Sums) or m, NAMED
+        Branching,
+        lambda m: setattr(m, "__class__", Sums) or m,
+        NAMED,
     ),
     "TRY: the module it was made of": (
-        lambda: torch.jit.trace(made(Sums), IDS), lambda m: made(Sums), NAMED
+        lambda: torch.jit.trace(made(Sums), IDS),
+        lambda m: made(Sums),
+        NAMED,
     ),
     "TRY: put the computed value in its place": (Computed, plain, NAMED),
     "TRY: torch.nn.utils.remove_weight_norm": (
-        OldNorm, lambda m: torch.nn.utils.remove_weight_norm(m.o) and m, NAMED
+        OldNorm,
+        lambda m: torch.nn.utils.remove_weight_norm(m.o) and m,
+        NAMED,
     ),
     "TRY: a module that ends in its output matrix": (
-        Hidden, lambda m: setattr(m, "__class__", Tutorial) or m, {"start": 1}
+        Hidden,
+        lambda m: setattr(m, "__class__", Tutorial) or m,
+        {"start": 1},
     ),
 }
 
@@ -383,15 +451,20 @@ def test_a_description_that_differs_names_the_sub_layer(tmp_path, monkeypatch):
     monkeypatch.setattr(describe.Describing, "_norm", other)
     with pytest.raises(phasor.Error) as caught:
         phasor.export(made(Sums), tmp_path / "m.phasor", example=IDS, quiet=True, **NAMED)
-    found = re.search(r"part at encoder, the embedding.*has (\S+) and the reference (\S+);",
-                      str(caught.value))
+    found = re.search(
+        r"part at encoder, the embedding.*has (\S+) and the reference (\S+);", str(caught.value)
+    )
     assert found and float(found[2]) == pytest.approx(1.5 * float(found[1]), rel=1e-4)
     assert not list(tmp_path.iterdir())
 
 
 SMALL = {
-    "vocab_size": len(WORDS), "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
-    "intermediate_size": 40, "max_position_embeddings": 40,
+    "vocab_size": len(WORDS),
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 40,
 }
 
 

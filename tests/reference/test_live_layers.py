@@ -25,38 +25,114 @@ LAYERS = "layers = [1, 3]"
 # A module, its example, what its owner says, lines of the description, and changes of them that
 # the file's test vectors catch.
 MODULES = {
-    "t5 encoder": (lambda: Distances(True), IDS, CLASSES, [
-        'attention_position = "t5"', "max_distance = 128", "score_scale = 1.0",
-        'encoder.position_bias = "body.near.0.rows.weight"', "two_sided = true",
-    ], [("two_sided = true", "two_sided = false"), ("score_scale = 1.0", "score_scale = 2.0")]),
-    "t5 decoder": (lambda: Distances(False, fused=True), LONG, {}, [
-        'attention_position = "t5"', "max_distance = 128", "two_sided = false",
-        'decoder.position_bias = "body.near.0.rows.weight"',
-    ], [("two_sided = false", "two_sided = true")]),
-    "a table a layer": (lambda: Distances(True, each=True, count=8, most=20), IDS, CLASSES, [
-        "max_distance = 24", 'encoder.position_bias = "body.near.{layer}.rows.weight"',
-    ], [("max_distance = 24", "max_distance = 5"), ("{layer}.rows", "0.rows")]),
-    "t5": (Pair, (IDS, IDS[:, :7]), {"start": 1}, [
-        "max_distance = 128", "max_distance = 20", "two_sided = true", "two_sided = false",
-        'encoder.position_bias = "reads.near.0.rows.weight"',
-        'decoder.position_bias = "writes.near.0.rows.weight"',
-    ], [("reads.near.0.rows", "writes.near.0.rows")]),
-    "windows in turn": (lambda: Layered(
-        *(Mixed(window=4 * (i % 2), base=500.0 if i % 2 else 10000.0, cap=5.0) for i in range(4))
-    ), IDS, {}, [
-        "[[decoder.except]]", LAYERS, "window = 4", "rotary_base = 500.0", "cap = 5.0",
-    ], [("window = 4", "window = 3"), (LAYERS, "layers = [1]"),
-        ("rotary_base = 500.0", "rotary_base = 600.0")]),
-    "widths": (lambda: Layered(Mixed(hidden=80, act=F.relu), Mixed(), Mixed()), IDS, {}, [
-        "hidden = 80", "hidden = 48", 'activation = "silu"', 'activation = "relu"',
-        "layers = [1, 2]",
-    ], [('activation = "silu"', 'activation = "gelu"')]),
-    "heads": (lambda: Layered(Mixed(), Mixed(8, 2, 4), Mixed(2, 2, 16)), IDS, {}, [
-        "heads = 4", "heads = 8", "kv_heads = 2", "head_width = 16", "layers = [2]",
-    ], [("norm_eps = 1e-06", "norm_eps = 0.1")]),
-    "norms in two places": (lambda: Layered(Mixed(), Mixed(last=True)), IDS, {}, [
-        'norm_place = "before"', 'norm_place = "after"', "layers = [1]",
-    ], [('norm_place = "after"', 'norm_place = "before"')]),
+    "t5 encoder": (
+        lambda: Distances(True),
+        IDS,
+        CLASSES,
+        [
+            'attention_position = "t5"',
+            "max_distance = 128",
+            "score_scale = 1.0",
+            'encoder.position_bias = "body.near.0.rows.weight"',
+            "two_sided = true",
+        ],
+        [("two_sided = true", "two_sided = false"), ("score_scale = 1.0", "score_scale = 2.0")],
+    ),
+    "t5 decoder": (
+        lambda: Distances(False, fused=True),
+        LONG,
+        {},
+        [
+            'attention_position = "t5"',
+            "max_distance = 128",
+            "two_sided = false",
+            'decoder.position_bias = "body.near.0.rows.weight"',
+        ],
+        [("two_sided = false", "two_sided = true")],
+    ),
+    "a table a layer": (
+        lambda: Distances(True, each=True, count=8, most=20),
+        IDS,
+        CLASSES,
+        [
+            "max_distance = 24",
+            'encoder.position_bias = "body.near.{layer}.rows.weight"',
+        ],
+        [("max_distance = 24", "max_distance = 5"), ("{layer}.rows", "0.rows")],
+    ),
+    "t5": (
+        Pair,
+        (IDS, IDS[:, :7]),
+        {"start": 1},
+        [
+            "max_distance = 128",
+            "max_distance = 20",
+            "two_sided = true",
+            "two_sided = false",
+            'encoder.position_bias = "reads.near.0.rows.weight"',
+            'decoder.position_bias = "writes.near.0.rows.weight"',
+        ],
+        [("reads.near.0.rows", "writes.near.0.rows")],
+    ),
+    "windows in turn": (
+        lambda: Layered(
+            *(
+                Mixed(window=4 * (i % 2), base=500.0 if i % 2 else 10000.0, cap=5.0)
+                for i in range(4)
+            )
+        ),
+        IDS,
+        {},
+        [
+            "[[decoder.except]]",
+            LAYERS,
+            "window = 4",
+            "rotary_base = 500.0",
+            "cap = 5.0",
+        ],
+        [
+            ("window = 4", "window = 3"),
+            (LAYERS, "layers = [1]"),
+            ("rotary_base = 500.0", "rotary_base = 600.0"),
+        ],
+    ),
+    "widths": (
+        lambda: Layered(Mixed(hidden=80, act=F.relu), Mixed(), Mixed()),
+        IDS,
+        {},
+        [
+            "hidden = 80",
+            "hidden = 48",
+            'activation = "silu"',
+            'activation = "relu"',
+            "layers = [1, 2]",
+        ],
+        [('activation = "silu"', 'activation = "gelu"')],
+    ),
+    "heads": (
+        lambda: Layered(Mixed(), Mixed(8, 2, 4), Mixed(2, 2, 16)),
+        IDS,
+        {},
+        [
+            "heads = 4",
+            "heads = 8",
+            "kv_heads = 2",
+            "head_width = 16",
+            "layers = [2]",
+        ],
+        [("norm_eps = 1e-06", "norm_eps = 0.1")],
+    ),
+    "norms in two places": (
+        lambda: Layered(Mixed(), Mixed(last=True)),
+        IDS,
+        {},
+        [
+            'norm_place = "before"',
+            'norm_place = "after"',
+            "layers = [1]",
+        ],
+        [('norm_place = "after"', 'norm_place = "before"')],
+    ),
 }
 
 
@@ -91,8 +167,11 @@ def test_the_farthest_distance_is_beyond_the_example(tmp_path):
     """An example of 9 positions sees none of the wide buckets: the module is asked again."""
     for most in (64, 128, 200):
         found = phasor.export(
-            made(lambda: Distances(True, most=most)), tmp_path / "m.phasor", example=IDS,
-            quiet=True, **CLASSES,
+            made(lambda: Distances(True, most=most)),
+            tmp_path / "m.phasor",
+            example=IDS,
+            quiet=True,
+            **CLASSES,
         )
         kind = PhasorFile(found.path).descriptor["kinds"][0]
         assert (kind["position"], kind["max_distance"]) == (D.T5_BIAS, most)
@@ -100,18 +179,28 @@ def test_the_farthest_distance_is_beyond_the_example(tmp_path):
 
 REFUSED = {
     "another formula": (
-        lambda: Line(), IDS, CLASSES, "has 9 rows for distances, by another formula",
+        lambda: Line(),
+        IDS,
+        CLASSES,
+        "has 9 rows for distances, by another formula",
     ),
     "no long text": (
-        lambda: Fixed(True), IDS, CLASSES,
+        lambda: Fixed(True),
+        IDS,
+        CLASSES,
         r"example=: has 9 positions, too few to see how far the 32 distances",
     ),
     "norms": (
-        lambda: Layered(Mixed(), Other()), IDS, {},
+        lambda: Layered(Mixed(), Other()),
+        IDS,
+        {},
         r"decoder: norm is rms in layer 0 and layer in layer 1: a file has one for all layers",
     ),
     "a part": (
-        lambda: Layered(Mixed(), Gated()), IDS, {}, r"decoder: not every layer has ffn_gate",
+        lambda: Layered(Mixed(), Gated()),
+        IDS,
+        {},
+        r"decoder: not every layer has ffn_gate",
     ),
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from own_modules import NAMES, make
 
 OWN = Path(__file__).resolve().parents[1] / "golden" / "own"

@@ -237,9 +237,7 @@ def bpe(rng: Random, special: Sequence[str], alphabet: list[str]) -> tuple[Any, 
     unknown = given(unk_token=rng.choice((special[0], special[0], None)))
     flags = {name: flip(rng) for name in ("fuse_unk", "byte_fallback", "ignore_merges")}
     model = models.BPE(**unknown, **flags, **around)
-    limits = given(
-        limit_alphabet=rng.choice((None, 100)), max_token_length=rng.choice((None, 6))
-    )
+    limits = given(limit_alphabet=rng.choice((None, 100)), max_token_length=rng.choice((None, 6)))
     trainer = trainers.BpeTrainer(
         **common(rng, special),
         min_frequency=rng.choice((0, 2)),
@@ -354,9 +352,7 @@ PROCESSORS: dict[str, Callable[..., Any]] = {
         sep, cls, trim_offsets=flip(rng), add_prefix_space=flip(rng)
     ),
     "ByteLevel": lambda rng, cls, sep: trimmed(rng),
-    "Sequence": lambda rng, cls, sep: processors.Sequence(
-        [trimmed(rng), template(rng, cls, sep)]
-    ),
+    "Sequence": lambda rng, cls, sep: processors.Sequence([trimmed(rng), template(rng, cls, sep)]),
 }
 
 D = decoders

@@ -140,11 +140,17 @@ class Capped(nn.Module):
         self.words, self.wide = nn.Embedding(40, 24), wide
         size = 24 if wide else 6
         self.sets = nn.ModuleList(
-            nn.ModuleDict({
-                **{name: nn.Linear(24, 24, bias=False) for name in "abcd"},
-                "up": nn.Linear(24, 40), "down": nn.Linear(40, 24),
-                "one": norm(24), "two": norm(24), "first": norm(size), "second": norm(size),
-            })
+            nn.ModuleDict(
+                {
+                    **{name: nn.Linear(24, 24, bias=False) for name in "abcd"},
+                    "up": nn.Linear(24, 40),
+                    "down": nn.Linear(40, 24),
+                    "one": norm(24),
+                    "two": norm(24),
+                    "first": norm(size),
+                    "second": norm(size),
+                }
+            )
             for _ in range(2)
         )
         self.end = norm(24)

@@ -24,9 +24,7 @@ class Own(NamedTuple):
 
 def sinusoids(count: int, width: int) -> Tensor:
     places = torch.arange(count, dtype=torch.float64)[:, None]
-    rates = torch.exp(
-        torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width)
-    )
+    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
     table = torch.zeros(count, width, dtype=torch.float64)
     table[:, 0::2], table[:, 1::2] = torch.sin(places * rates), torch.cos(places * rates)
     return table.float()

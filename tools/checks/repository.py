@@ -69,6 +69,15 @@ def check_types(args):
     return problems_to(found, f"{count} modules, {loose} not strict yet")
 
 
+def check_layout(_):
+    """`ruff check` finds nothing in the Python sources, and `ruff format` would change none."""
+    try:
+        found = strict.unlike_ruff()
+    except PhasorError as error:
+        raise Problem(str(error)) from error
+    return problems_to(found, f"{sum(name.endswith('.py') for name in tracked_files())} files")
+
+
 def check_paths(args):
     """No path of somebody's machine in a tracked file or in the library."""
     somewhere = re.compile(

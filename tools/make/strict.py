@@ -1,5 +1,6 @@
 """`mypy --strict` over tools/phasor (`make check`, row types), but for the modules that
-pyproject.toml lists as not strict yet. mypy is in .venv/types (tools/requirements-types.txt)."""
+pyproject.toml lists as not strict yet; and ruff over all Python sources (row layout). Both are in
+.venv/types (tools/requirements-types.txt)."""
 
 from __future__ import annotations
 
@@ -23,19 +24,31 @@ def listed(text: str) -> set[str]:
     return {name for part in overrides if part.get("ignore_errors") for name in part["module"]}
 
 
-def mypy(*arguments: str | Path) -> str:
-    """What mypy prints. PhasorError where it is not there or does not run."""
+def said_by(name: str, *arguments: str | Path) -> str:
+    """What mypy or ruff prints. PhasorError where it is not there or does not run."""
     folder = ROOT / ".venv/types"
-    (pin,) = (pin for pin in lock.pins_of("requirements-types") if pin.name == "mypy")
-    if not (folder / f"mypy-{pin.version}.dist-info").is_dir():
-        raise PhasorError(f"mypy {pin.version} is not there: make .venv/types/ready")
+    (pin,) = (pin for pin in lock.pins_of("requirements-types") if pin.name == name)
+    if not (folder / f"{name}-{pin.version}.dist-info").is_dir():
+        raise PhasorError(f"{name} {pin.version} is not there: make .venv/types/ready")
     run = subprocess.run(
-        [ROOT / ".venv/bin/python", "-m", "mypy", "--no-error-summary", *arguments],
+        [ROOT / ".venv/bin/python", "-m", name, *arguments],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True,
     )  # fmt: skip
     if run.returncode not in (0, 1) or run.stderr:
-        raise PhasorError(f"mypy fails: {(run.stderr or run.stdout).strip()[:500]}")
+        raise PhasorError(f"{name} fails: {(run.stderr or run.stdout).strip()[:500]}")
     return run.stdout
+
+
+def mypy(*arguments: str | Path) -> str:
+    return said_by("mypy", "--no-error-summary", *arguments)
+
+
+def unlike_ruff(*paths: str | Path) -> list[str]:
+    """A line for each finding of `ruff check`, and for each file that `ruff format` would change;
+    of all sources, or of these files."""
+    concise = ("--quiet", "--output-format=concise", *paths)
+    said = said_by("ruff", "check", *concise) + said_by("ruff", "format", "--check", *concise)
+    return said.splitlines()
 
 
 def problems(build: Path) -> tuple[list[str], int]:

@@ -10,7 +10,7 @@ from typing import Any, Iterable, NoReturn
 
 
 def near(word: str, words: Iterable[str]) -> str:
-    """", did you mean WORD?", or nothing."""
+    """ ", did you mean WORD?", or nothing."""
     known = {name: other for other in words if len(name := other.lstrip("-")) > 1}
     plain = word.lstrip("-").lower()
     found = difflib.get_close_matches(plain, known, n=1, cutoff=0.5) or [

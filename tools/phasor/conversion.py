@@ -19,8 +19,8 @@ from phasor.families.model import Model
 from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
-from phasor.format import tensors as R
 from phasor.format import record
+from phasor.format import tensors as R
 from phasor.format.file import EXPORTS, RECORD, VECTORS, PhasorFile
 from phasor.format.meta import as_stored
 from phasor.format.writer import Rounding, replace_section, set_inputs, write_model

@@ -21,7 +21,7 @@ from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
 from phasor.format.layout import round_up
 from phasor.ignored import without
-from phasor.sources.gguf.types import I2_S, I2_S_OF_64, OTHERS, Q2_0, TYPES, Q2_0_OF_64, Type
+from phasor.sources.gguf.types import I2_S, I2_S_OF_64, OTHERS, Q2_0, Q2_0_OF_64, TYPES, Type
 from phasor.values import is_whole
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32

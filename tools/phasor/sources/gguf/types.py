@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 
 from phasor.errors import PhasorError
-from phasor.format import layout as L
 from phasor.format import coded, minima, records
+from phasor.format import layout as L
 from phasor.values import table
 
 
@@ -386,9 +386,7 @@ TYPES = {
 }
 # Type 42 has blocks of 128 values in one program's files and of 64 in another's: two of those here.
 Q2_0 = 42
-Q2_0_OF_64 = _type(
-    "Q2_0", 128, _q2_64, L.Q2, ("b", [_D, ("q", "u1", 16)], 2), packed=_two_of_64
-)
+Q2_0_OF_64 = _type("Q2_0", 128, _q2_64, L.Q2, ("b", [_D, ("q", "u1", 16)], 2), packed=_two_of_64)
 # I2_S is written in blocks of 128 values on x86, and of 64 on ARM; a file does not say which.
 I2_S, I2_S_OF_64 = 36, _i2(64)
 # Names of the types that are not read, for the message.
