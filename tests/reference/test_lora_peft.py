@@ -210,6 +210,22 @@ def test_an_adapter_of_peft(name, both, tmp_path):
         assert difference(ours(PhasorFile(tmp_path / "plain.phasor")), got) > 1e-3
 
 
+@pytest.mark.parametrize("kind", ["LlamaForCausalLM", "GPT2LMHeadModel"])
+def test_the_layer_says_how_its_weight_is_stored(kind, tmp_path):
+    """PEFT corrects a fan_in_fan_out that is not the layer's, so it decides nothing of a square
+    matrix either."""
+    square = {"num_key_value_heads": 3, "tie_word_embeddings": False}
+    config, module = (LLAMA | square, "q_proj") if kind[0] == "L" else (GPT2, "attn.c_proj")
+    case = Case(kind, config, {"target_modules": [module]})
+    made(case, tmp_path)
+    path = tmp_path / "adapter" / "adapter_config.json"
+    write_json(path, {**read_json(path), "fan_in_fan_out": kind[0] == "L"})
+    model, _ = read_source(tmp_path / "base", [NONE], lora=tmp_path / "adapter")
+    convert(model, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    theirs = np.array(adapted(job(case, tmp_path)))
+    assert difference(ours(PhasorFile(tmp_path / "m.phasor")), theirs) < TOLERANCE
+
+
 REFUSED = {
     "t5, its embedding": (
         Case("T5ForConditionalGeneration", T5, {"target_modules": ["shared"]}),

@@ -36,7 +36,6 @@ _DEFAULTS = settings("""
     bias            "none"
     use_rslora      false
     use_dora        false
-    fan_in_fan_out  false
     rank_pattern    {}
     alpha_pattern   {}
 """)
@@ -250,7 +249,7 @@ def _change(
             f"{', '.join(sorted(parts))}"
         )
     a, b = (adapter.load(parts[name]) for name in wanted[:2])
-    turned = embedding or transposed or config.flag("fan_in_fan_out")
+    turned = embedding or transposed
     delta = (b.shape[0], a.shape[1]) if a.ndim == b.ndim == 2 and a.shape[0] == b.shape[1] else ()
     if (delta[::-1] if turned else delta) != shape:
         raise PhasorError(
