@@ -177,6 +177,44 @@ def test_the_farthest_distance_is_beyond_the_example(tmp_path):
         assert (kind["position"], kind["max_distance"]) == (D.T5_BIAS, most)
 
 
+class Stretched(Mixed):
+    """Rotary angles that are smaller in a long text."""
+
+    def look(self, h):
+        self.base = 10000.0 if h.size(1) <= 16 else 40000.0
+        return super().look(h)
+
+
+class Last(Layered):
+    def forward(self, ids):
+        x = self.words(ids)
+        for row in self.rows:
+            x = row(x)
+        return self.out(self.end(x)[:, -1])
+
+
+@pytest.mark.parametrize("form", [Layered, Last])
+def test_a_window_is_longer_than_the_example(tmp_path, form):
+    """A file of what 9 positions show would give something else from position 12 on."""
+    module = made(lambda: form(Mixed(window=12), Mixed()))
+    line = "has 9 positions; for [0-9]+ the module gives something else .* TRY: a longer example"
+    with pytest.raises(phasor.Error, match=line):
+        phasor.export(module, tmp_path / "m.phasor", example=IDS, quiet=True)
+    assert not list(tmp_path.iterdir())
+    found = phasor.export(module, tmp_path / "m.phasor", example=LONG, quiet=True)
+    assert "window = 12" in found.description and "for up to 1024 positions" in found.description
+
+
+def test_angles_that_change_with_the_length(tmp_path):
+    with pytest.raises(phasor.Error, match="positions that change with the length"):
+        phasor.export(
+            made(lambda: Layered(Stretched(), Mixed())),
+            tmp_path / "m.phasor",
+            example=IDS,
+            quiet=True,
+        )
+
+
 REFUSED = {
     "another formula": (
         lambda: Line(),

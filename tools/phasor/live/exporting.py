@@ -25,6 +25,7 @@ from phasor.live.proof import (
     AGREES,
     Layout,
     Proof,
+    agrees_far,
     arrays_of,
     checkpoint_of,
     gap_of,
@@ -53,8 +54,8 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
     draft = Describing(read, asked.said).made()
     layout = _layout(read, first, len(data))
     inner = checkpoint_of(_state(module), output)
-    text = text_of(draft, "", head=(*_head(module, own), *head))
-    batches = Proof(own, what, layout, asked.said.pad).batches(_SEED)
+    proof = Proof(own, what, layout, asked.said.pad)
+    batches = proof.batches(_SEED)
     names = ["ids" if size else "vectors" for size in layout.sizes]
     names = [names[0], *["target"] * (len(names) - 1)]
     worst = _check(
@@ -67,6 +68,8 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
         names=names,
         layout=layout,
     )
+    length = agrees_far(proof, model_of(inner, draft, output), names, output, _SEED)
+    text = text_of(draft, "", head=(*_head(module, own, length), *head))
     if not asked.quiet:
         print(text, end="")
     model = model_of(inner, draft, output)
@@ -94,13 +97,13 @@ def _state(module: nn.Module) -> dict[str, Any]:
     return dict(module.state_dict())
 
 
-def _head(module: nn.Module, own: Twin) -> tuple[str, ...]:
+def _head(module: nn.Module, own: Twin, length: int) -> tuple[str, ...]:
     name = type(module).__name__
     kind = str(own.dtype).removeprefix("torch.")
     why = f" ({own.why})" if own.why else ""
     return (
         f"# Read from the calls of {name} by phasor.export; a comment is the evidence of a line.",
-        f"# Proved against its outputs in {kind}{why}.",
+        f"# Proved against its outputs in {kind}{why}, for up to {length} positions.",
     )
 
 

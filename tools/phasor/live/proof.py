@@ -3,6 +3,7 @@ are what the description must give, and become the file's test vectors."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from phasor.checkpoints.tensors import TORCH, Checkpoint, Stored, contiguous
 from phasor.drafts.draft import Draft
 from phasor.errors import PhasorError
 from phasor.families.model import Model
+from phasor.format import descriptor as D
 from phasor.format.meta import as_stored
 from phasor.live.inputs import Given, Twin, call, drawn, line_of, output_of
 from phasor.live.stream import Read
@@ -26,6 +28,8 @@ from phasor.sources.state_dict import model as state_dict
 from phasor.sources.state_dict.description import parse_description
 
 AGREES = 1e-5  # of a row's range
+_AGREES_FAR = 1e-4  # the same far behind the example, where a module may turn by float32 angles
+_FAR, _SCORES, _WORK = 2048, 1 << 23, 1 << 36  # positions; scores, and products of weights, at most
 _EXAMPLES, _DRAWN = 4, 4  # rows of the file's test vectors
 _FEWEST = 2  # positions of a drawn input
 
@@ -100,6 +104,24 @@ class Proof:
                 break
         return out
 
+    def far(self, seed: int, most: int) -> Batch | None:
+        """A drawn sequence of many more positions than the example's, at most this many: as many as
+        the module takes, and None where it takes no more. The output may have the last row only."""
+        if len(self.what.args) + len(self.what.kwargs) > len(self.what.data):
+            return None  # such as a mask that is given, which no length says
+        rows = [t.float().transpose(0, 1) if self.layout.first else t for _, t in self.what.data]
+        longest = max(t.shape[1] for t in rows)
+        while most > longest:
+            long = [t[:, torch.arange(most) % t.shape[1]] for t in rows]
+            given = drawn(long, self.layout.sizes, 1, seed, self.avoided)
+            try:
+                return Batch(given, self._run(given))
+            except PhasorError:
+                raise
+            except Exception:  # a length that the module does not take
+                most //= 2
+        return None
+
     def _batch(self, data: list[Tensor]) -> Batch:
         if not self.layout.last_only:
             return Batch(data, self._run(data))
@@ -131,14 +153,49 @@ def model_of(checkpoint: Checkpoint, draft: Draft, path: Path) -> Model:
     return model
 
 
-def gap_of(model: Model, arrays: dict[str, np.ndarray], path: Path) -> float:
+def agrees_far(proof: Proof, model: Model, names: list[str], path: Path, seed: int) -> int:
+    """The positions up to which the module gives what was read of it. PhasorError where it gives
+    something else behind the example: by a window that is longer, or angles that change with the
+    length."""
+    layout, d = proof.layout, model.descriptor
+    example = max(int(t.shape[1 - layout.first]) for _, t in proof.what.data)
+    side, stacks = d.get("source", {}), [name for name in ("encoder", "decoder") if name in d]
+    around = side["prefix"] + side["suffix"] if side.get("vectors") else model.inside
+    longest = [D.longest(d, name) for name in stacks]
+    limits = [n - len(around) for n in longest if n]
+    heads = max(kind["heads"] for kind in d["kinds"])
+    layers = sum(len(d[name]["layers"]) // 2 for name in stacks)
+    weights = sum(one.numel() for one in proof.own.module.parameters())
+    most: int = min(
+        *limits, _FAR, math.isqrt(_SCORES // (heads * layers)), _WORK // max(weights, 1)
+    )
+    batch = proof.far(seed, most)
+    if batch is None:
+        return example
+    length, output, rows = int(batch.data[-1].shape[1]), batch.output, slice(None)
+    if layout.last_only:
+        output, rows = np.zeros((1, length, output.size)), slice(-1, None)
+        output[0, -1] = batch.output.reshape(-1)
+    gap = gap_of(model, arrays_of(batch._replace(output=output), names), path, rows)
+    if gap > _AGREES_FAR:
+        raise PhasorError(
+            f"example=: has {example} positions; for {length} the module gives something else than"
+            f" what was read of it, {gap:.3g} of a row's range: a window, or positions that change"
+            " with the length. TRY: a longer example, in which it shows"
+        )
+    return length
+
+
+def gap_of(
+    model: Model, arrays: dict[str, np.ndarray], path: Path, rows: slice = slice(None)
+) -> float:
     """How far the description is from the module, of a row's range."""
     given = Checkpoint(path, {name: stored(one) for name, one in arrays.items()})
     expect.put_vectors(given, model)
     file = V.ExactWeights(as_stored(model.descriptor), model.weights)
     expected = expect.read(given, model.descriptor, model.inside)
     (runs,) = run_all(file, [one.given for one in expected], (np.float64,))
-    gaps = [expect.gaps(one, ran).max() for one, ran in zip(expected, runs)]
+    gaps = [expect.gaps(one, ran)[rows].max() for one, ran in zip(expected, runs)]
     return float(np.nan_to_num(max(gaps), nan=np.inf))
 
 
