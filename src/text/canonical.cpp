@@ -4,7 +4,7 @@
 // 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only; never
 // allocates, and takes linear time: a decomposition is no longer than the header's expansion says,
 // and marks that are not in order are counted by class, then each is put at its place.
-#include "chars.h"
+#include "compose.h"
 #include "normalizer.h"
 
 namespace phasor::pieces {
@@ -82,13 +82,7 @@ void put_ordered(const Output& out, const Decomposed& begin, const Decomposed& e
   One one{};
   // never: what was walked before does not end
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) places[one.order] += one.bytes;
-  uint32_t place = 0;
-  for (uint32_t& p : places) {
-    const uint32_t bytes = p;
-    p = place;
-    place += bytes;
-  }
-  work(256);
+  begin_places(places);
   // never: the same
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) {
     std::memcpy(out.text + out.size + places[one.order], one.text, one.bytes);
@@ -125,64 +119,21 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
   return true;
 }
 
-// What two characters compose to, written to `to` (8 bytes), its length; or 0.
-uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a,
-                   const unsigned char* second, const Char& b) {
-  if (b.code == kNoChar) return 0;
+// What two characters compose to, written to `to` (8 bytes); or no bytes.
+Char composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a,
+               const unsigned char* second, const Char& b) {
+  constexpr Char kNone{kNoChar, 0};
+  if (b.code == kNoChar || b.code < 0x80) return kNone;
   const uint32_t syllable = compose_hangul(a.code, b.code);
-  if (syllable != kNoChar) return static_cast<uint32_t>(write_char(to, syllable));
+  if (syllable != kNoChar) return {syllable, static_cast<uint32_t>(write_char(to, syllable))};
   std::memcpy(to, first, a.bytes);
   std::memcpy(to + a.bytes, second, b.bytes);
   const unsigned char* const found = find_rule(t, to, a.bytes + b.bytes);
   uint32_t bytes = 0;
   while (found != nullptr && bytes <= a.bytes + b.bytes && found[bytes] != 0) ++bytes;
-  if (bytes > a.bytes + b.bytes) return 0;  // a damaged map
-  if (bytes > 0) std::memcpy(to, found, bytes);
-  return bytes;
-}
-
-// Composes in place: each mark that no mark of its class or a higher one keeps from the last
-// character of class 0.
-size_t compose(const Tokenizer& t, unsigned char* text, size_t n, uint32_t* origins) {
-  const auto move = [=](size_t to, size_t from, size_t bytes) {
-    std::memmove(text + to, text + from, bytes);
-    if (wanted(origins)) std::memmove(origins + to, origins + from, bytes * sizeof *origins);
-  };
-  size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
-  // class of the last mark behind the base, 0 where there is none
-  uint32_t last = 0, composed = 0;
-  for (size_t from = 0; from < n;) {
-    const Char c = char_at(text + from, n - from);
-    const uint32_t order = order_of(entry(t, text + from, c));
-    unsigned char both[8];
-    uint32_t bytes = 0;
-    if (base_bytes > 0 && c.code >= 0x80 && composed < kMostComposed &&
-        (last == 0 || last < order)) {
-      bytes = composite(t, both, text + base, char_at(text + base, base_bytes), text + from, c);
-    }
-    from += c.bytes;
-    work();
-    if (bytes > 0) {
-      work(to - base);
-      // first, since what is moved may be written over the mark
-      if (wanted(origins)) origins[base] += origins[from - c.bytes] - 1;
-      move(base + bytes, base + base_bytes, to - base - base_bytes);
-      std::memcpy(text + base, both, bytes);
-      to = to + bytes - base_bytes;
-      base_bytes = bytes;
-      ++composed;
-      continue;
-    }
-    if (order == 0) {
-      base = to;
-      base_bytes = c.bytes;
-      composed = 0;
-    }
-    last = order;
-    move(to, from - c.bytes, c.bytes);
-    to += c.bytes;
-  }
-  return to;
+  if (bytes == 0 || bytes > a.bytes + b.bytes) return kNone;  // the latter of a damaged map
+  std::memcpy(to, found, bytes);
+  return {kNoChar, bytes};  // its code is read again: a damaged map may have several
 }
 
 }  // namespace
@@ -198,7 +149,15 @@ uint64_t normalize_canonical(const Tokenizer& t, Output* out, const unsigned cha
       return kNormalizedTooLong;
   }
   if (from.broken) return kNormalizedTooLong;
-  const size_t n = compose(t, out->text, static_cast<size_t>(out->size), out->origins);
+  const auto order = [&](const Char& c, size_t at) {
+    return order_of(entry(t, out->text + at, c));
+  };
+  const auto pair = [&](unsigned char* to, size_t base, const Char& a, size_t at, const Char& b) {
+    const unsigned char* const first = out->text + base;
+    return composite(t, to, first, char_at(first, a.bytes), out->text + at, b);
+  };
+  const Composed composed{out->text, out->origins, nullptr, 0};
+  const size_t n = composed.compose(0, static_cast<size_t>(out->size), order, pair);
   if (!wanted(out->origins)) return n;
   size_t at = 0;
   place_origins(out->origins, out->text, n, [&] {

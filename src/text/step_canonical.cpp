@@ -2,6 +2,7 @@
 // before it (The Unicode Standard, 3.11). A map has decomposed the characters before. Includes the
 // tokenizer's own headers only; never allocates, and takes linear time: marks that are not in order
 // are counted by class, then each is put at its place.
+#include "compose.h"
 #include "step_rows.h"
 
 namespace phasor::pieces {
@@ -18,12 +19,7 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
     places[r.order(c.code)] += c.bytes;
     i += c.bytes;
   }
-  uint32_t place = 0;
-  for (uint32_t& p : places) {
-    const uint32_t bytes = p;
-    p = place;
-    place += bytes;
-  }
+  begin_places(places);
   const size_t begin = to_.size;
   put(from_.text + at, end - at, 0, 0);  // makes room
   if (full_) return;
@@ -32,7 +28,6 @@ void StepRun::order_marks(StepRow row, size_t at, size_t end) {
   // parts of one take that of what is before them.
   bool of_start = begin != 0 && (to_.marks[begin - 1] & kOfStart) != 0;
   bool first_waits = !of_start && (from_.marks[at] & kOfStart) != 0;
-  work(256);
   for (size_t i = at; i < end;) {
     const Char c = size_at(i);
     uint32_t& to = places[r.order(c.code)];
@@ -102,49 +97,14 @@ void StepRun::order_and_compose(StepRow row, size_t at, size_t end) {
 
 void StepRun::compose(StepRow row, size_t begin) {
   const CanonicalRow r{row};
-  const auto move = [this](size_t to, size_t from, size_t n) {
-    std::memmove(to_.text + to, to_.text + from, n);
-    std::memmove(to_.marks + to, to_.marks + from, n);
-    if (wanted(to_.origins))
-      std::memmove(to_.origins + to, to_.origins + from, n * sizeof *to_.origins);
+  const auto order = [&](const Char& c, size_t) { return r.order(c.code); };
+  const auto pair = [&](unsigned char* to, size_t, const Char& a, size_t, const Char& b) {
+    const uint32_t both = r.composed(a.code, b.code);
+    const size_t bytes = both == kNoChar ? 0 : write_char(to, both);
+    return Char{both, bytes <= a.bytes + b.bytes ? static_cast<uint32_t>(bytes) : 0};
   };
-  // In place: each mark that no mark of its class or a higher one keeps from the last character of
-  // class 0.
-  size_t to = begin, base = begin;
-  Char base_char{kNoChar, 0};
-  uint32_t last = 0, made = 0;
-  for (size_t from = begin; from < to_.size;) {
-    const Char c = char_at(to_.text + from, to_.size - from);
-    const uint32_t order = r.order(c.code);
-    uint32_t both = kNoChar;
-    if (base_char.bytes != 0 && made < kMostComposed && (last == 0 || last < order))
-      both = r.composed(base_char.code, c.code);
-    unsigned char text[4];
-    const size_t bytes = both == kNoChar ? 0 : write_char(text, both);
-    work();
-    if (bytes != 0 && bytes <= base_char.bytes + c.bytes) {
-      const size_t marks_at = base + base_char.bytes, n = to - marks_at;
-      work(n);
-      if (wanted(to_.origins)) to_.origins[base] += to_.origins[from] - 1;
-      move(base + bytes, marks_at, n);
-      std::memcpy(to_.text + base, text, bytes);
-      std::memset(to_.marks + base + 1, to_.marks[base] & kOfStart, bytes - 1);
-      to = base + bytes + n;
-      base_char = {both, static_cast<uint32_t>(bytes)};
-      ++made;
-    } else {
-      if (order == 0) {
-        base = to;
-        base_char = c;
-        made = 0;
-      }
-      last = order;
-      move(to, from, c.bytes);
-      to += c.bytes;
-    }
-    from += c.bytes;
-  }
-  to_.size = to;
+  const Composed composed{to_.text, to_.origins, to_.marks, kOfStart};
+  to_.size = composed.compose(begin, to_.size, order, pair);
 }
 
 }  // namespace phasor::pieces
