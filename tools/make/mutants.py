@@ -41,8 +41,8 @@ ROOMS: dict[str, dict[str, set[str] | None]] = {
     "format": {
         f"src/format/{name}": ALL
         for name in (
-            *("bytes.h", "crc32c.cpp", "descriptor.cpp", "descriptor.h", "file.cpp", "file.h"),
-            *("tensors.cpp", "tensors.h", "vectors.cpp", "vectors.h"),
+            *("bytes.h", "crc32c.cpp", "descriptor.cpp", "descriptor.h", "descriptor_checks.cpp"),
+            *("file.cpp", "file.h", "tensors.cpp", "tensors.h", "vectors.cpp", "vectors.h"),
         )
     },
     "model": {f"src/model/{name}": ALL for name in ("check.cpp", "model.cpp", "model.h")},
