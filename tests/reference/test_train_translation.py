@@ -17,6 +17,7 @@ st = hypothesis.strategies
 from train import split  # noqa: E402
 from train import translation as tt
 from train import translation_data as data  # noqa: E402
+from train.translation_model import ByteDropout, sinusoids
 
 TINY = tt.Recipe(
     seed=7,
@@ -203,7 +204,7 @@ def test_a_position_does_not_see_those_after_it():
 
 
 def test_positions_are_the_papers():
-    table = tt.sinusoids(8, 6)
+    table = sinusoids(8, 6)
     assert table[0].tolist() == [0, 1, 0, 1, 0, 1]
     angle = 3 / 10000 ** (2 / 6)
     torch.testing.assert_close(
@@ -213,7 +214,7 @@ def test_positions_are_the_papers():
 
 def test_dropout_keeps_the_mean_and_is_off_in_evaluation():
     torch.manual_seed(0)
-    dropout = tt.ByteDropout(0.3)
+    dropout = ByteDropout(0.3)
     x = torch.ones(1003, 101)
     dropped = dropout(x)
     assert abs(dropped.mean().item() - 1) < 0.02
