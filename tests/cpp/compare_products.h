@@ -3,11 +3,17 @@
 //   Panel{type, bytes, groups}
 //   bytes()                       of a panel
 //   value(o, k), scale(o, k)      a weight's whole number, and what it is multiplied by
+//   minimum(o, k)                 of types that have minima: what is added to that
 #pragma once
 #include "kernel_data.h"
 #include "tile_level.h"
 
 namespace kernel_test {
+
+template <class Panel, class = void>
+constexpr bool kHasMinima = false;
+template <class Panel>
+constexpr bool kHasMinima<Panel, std::void_t<decltype(&Panel::minimum)>> = true;
 
 // Output o of a row of whole numbers at(k) with a scale for each 32, where `Span` columns of the
 // panel share one.
@@ -19,18 +25,23 @@ float plain_output(const Panel& panel, size_t o, const float* scale, At at) {
     for (size_t j = k; j < k + Span; ++j) sum += at(j) * panel.value(o, j);
     volatile float by = scale[k / 32] * panel.scale(o, k);
     acc = std::fma(static_cast<float>(sum), by, acc);
+    if constexpr (kHasMinima<Panel>) {
+      int64_t inputs = 0;
+      for (size_t j = k; j < k + Span; ++j) inputs += at(j);
+      volatile float all = scale[k / 32] * static_cast<float>(inputs);
+      acc = std::fma(all, panel.minimum(o, k), acc);
+    }
   }
   return acc;
 }
 
 // Output o of a panel, unpacked once for all rows.
-template <size_t Span>
-struct Unpacked {
+template <class Panel, size_t Span>
+struct Column {
   size_t groups;
   std::vector<int> values;
   std::vector<float> scales;
-  template <class Panel>
-  Unpacked(const Panel& panel, size_t o) : groups(panel.groups) {
+  Column(const Panel& panel, size_t o) : groups(panel.groups) {
     for (size_t k = 0; k < groups * 32; ++k) {
       values.push_back(panel.value(o, k));
       if (k % Span == 0) scales.push_back(panel.scale(o, k));
@@ -39,6 +50,17 @@ struct Unpacked {
   int value(size_t, size_t k) const { return values[k]; }
   float scale(size_t, size_t k) const { return scales[k / Span]; }
 };
+template <class Panel, size_t Span>
+struct ColumnWithMinima : Column<Panel, Span> {
+  std::vector<float> minima;
+  ColumnWithMinima(const Panel& panel, size_t o) : Column<Panel, Span>(panel, o) {
+    for (size_t k = 0; k < panel.groups * 32; k += Span) minima.push_back(panel.minimum(o, k));
+  }
+  float minimum(size_t, size_t k) const { return minima[k / Span]; }
+};
+template <class Panel, size_t Span>
+using Unpacked =
+    std::conditional_t<kHasMinima<Panel>, ColumnWithMinima<Panel, Span>, Column<Panel, Span>>;
 
 // All outputs (rows, n) of `rows` rows, whose whole numbers are at(row, k), by the panels at w.
 template <class Panel, size_t Span, class At>
@@ -48,7 +70,7 @@ std::vector<float> plain_outputs(Type type, const unsigned char* w, size_t group
   const size_t bytes = Panel{type, w, groups}.bytes();
   std::vector<float> y(rows * n);
   for (size_t i = 0; i < n; ++i) {
-    const Unpacked<Span> panel(Panel{type, w + i / kLanes * bytes, groups}, i % kLanes);
+    const Unpacked<Panel, Span> panel(Panel{type, w + i / kLanes * bytes, groups}, i % kLanes);
     for (size_t r = 0; r < rows; ++r) {
       volatile float value =
           plain_output<Span>(panel, 0, scale + r * groups, [&](size_t k) { return at(r, k); });
@@ -113,7 +135,7 @@ float compare_largest(const Panel& panel, int sign) {
   for (const Kernels* k : product_levels())
     for (const size_t at_once : Sizes{1, 2, 3})
       for (const bool two : {false, true}) {
-        INFO(std::string(k->name) << " of 16 bits: " << two);
+        INFO(k->name << " of 16 bits: " << two);
         (two ? k->linear_int16(panel.type) : k->linear_int8(panel.type))(
             y, kLanes, q, scale, sum, at_once, panel.p, nullptr, 0, 1, groups);
         for (size_t i = 0; i < at_once * kLanes; ++i) REQUIRE(same(y[i], two ? wide : narrow));

@@ -1,8 +1,6 @@
 // Inputs and comparisons for the kernels' tests: pseudo-random values, arrays at any alignment with
 // guarded ends, bit-wise comparison, FNV-1a-64.
 #pragma once
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "activations.h"
+#include "cases.h"
 #include "kernels/gather.h"
 #include "kernels/kernels.h"
 
@@ -229,8 +228,8 @@ inline std::vector<unsigned char> code_panels(Random& random, Type type, size_t 
       if (kind == 0) h = static_cast<uint16_t>(h | 0x8000);
       if (kind == 1) h = static_cast<uint16_t>(random.below(0x400));
       if (kind == 2) h = 0;
-      std::memcpy(&w[p * bytes + panel_scale(type, i % kLanes, 0) +
-                     i / kLanes * (kLanes * 2)], &h, 2);
+      std::memcpy(&w[p * bytes + panel_scale(type, i % kLanes, 0) + i / kLanes * (kLanes * 2)], &h,
+                  2);
     }
   return w;
 }
@@ -265,8 +264,8 @@ inline std::vector<unsigned char> coded_panels(Random& random, Type type, size_t
 
 // A row of a matrix, in panels and in rows, as it is looked up.
 inline void compare_row(const std::vector<unsigned char>& panels,
-                        const std::vector<unsigned char>& flat, Type type, size_t rows,
-                        size_t cols, size_t row, const std::vector<float>& wanted) {
+                        const std::vector<unsigned char>& flat, Type type, size_t rows, size_t cols,
+                        size_t row, const std::vector<float>& wanted) {
   Array<float> y(cols, 1);
   gather_row(y, panels.data(), type, Layout::panel16, rows, cols, row);
   REQUIRE(first_difference(y, wanted.data(), cols) == cols);

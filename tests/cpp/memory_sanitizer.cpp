@@ -4,13 +4,13 @@
 #if defined(__has_feature)
 #if __has_feature(memory_sanitizer)
 
-#include <doctest/doctest.h>
 #include <sanitizer/msan_interface.h>
 
 #include <cstdio>
 #include <iostream>
 #include <locale>
 
+#include "cases.h"
 #include "runtime/session.h"
 #include "support.h"
 

@@ -2,11 +2,11 @@
 // sanitizers, `make test-machines`): of each TEST_SHARE in a row one, drawn by TEST_SEED and by the
 // case's name. Without them, and in `make test`, all.
 #pragma once
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+
+#include "cases.h"
 
 class Share {
  public:

@@ -1,14 +1,13 @@
 // The arena's parts: what is written into one stays in it. Builds with red zones (config=debug and
 // sanitize) find a write behind a part, and one that a view does not hold; the writes here that
 // they must find end a process of their own.
-#include <doctest/doctest.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
 
+#include "cases.h"
 #include "runtime/session.h"
 #include "support.h"
 

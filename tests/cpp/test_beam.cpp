@@ -1,12 +1,11 @@
 // Beam search (src/decode/beam.cpp) beside a plain one of the tests' own: every candidate of every
 // beam is put in order, every beam is computed anew from its first token, on a session that knows
 // nothing of beams. Ids are equal and scores to the last bit.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "cases.h"
 #include "decode/random.h"
 #include "heap_counter.h"
 #include "items.h"

@@ -1,12 +1,11 @@
 // The best token without room for logits: that of the logits, at every level, number of threads and
 // chunk, for every decoder.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <limits>
 
+#include "cases.h"
 #include "items.h"
 #include "share.h"
 #include "support.h"

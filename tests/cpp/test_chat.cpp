@@ -1,13 +1,13 @@
 // Chat programs in C++: the size that is asked for to the byte, nothing beyond the capacity, no
 // allocation, the limits of the scratch, and programs that are damaged: cut short, with every bit
 // flipped, and wrong in ways that a person would make. tests/python/test_chat.py has what they say.
-#include <doctest/doctest.h>
 #include <sys/mman.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "cases.h"
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "heap_counter.h"

@@ -1,6 +1,5 @@
 // The C++ layer says what the C interface says: a small model is opened, run, and refused, through
 // include/phasor.hpp alone.
-#include <doctest/doctest.h>
 #include <phasor.hpp>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cases.h"
 #include "items.h"
 
 namespace {

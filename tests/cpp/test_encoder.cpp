@@ -1,12 +1,11 @@
 // Encoders: short sources that share the products, output rows, vectors, segments, and the
 // positions that are checked.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "cases.h"
 #include "heap_counter.h"
 #include "share.h"
 #include "support.h"

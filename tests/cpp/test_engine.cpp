@@ -1,12 +1,11 @@
 // Whole models: the test vectors, the exact arena, the same bits in any chunking, at any level and
 // number of threads, and the operations on sequences.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "cases.h"
 #include "heap_counter.h"
 #include "items.h"
 #include "share.h"

@@ -1,9 +1,8 @@
 // The program's own exponential and logarithm, in double, against the C library's long double.
-#include <doctest/doctest.h>
-
 #include <cmath>
 
 #include "../../src/cli/engine/exponential.h"
+#include "cases.h"
 
 namespace {
 

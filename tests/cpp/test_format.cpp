@@ -1,8 +1,7 @@
 // The file's reader against damaged files: every truncation, every flipped bit of the head with the
 // checksum as it was and made anew, and fields that are wrong in a way that a person would make.
 // Run under sanitizers too.
-#include <doctest/doctest.h>
-
+#include "cases.h"
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "format/file.h"

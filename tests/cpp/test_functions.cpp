@@ -164,7 +164,7 @@ TEST_CASE("NaN goes through every function of every level") {
       f(y);
       for (float v : y) CHECK(v != v);
     };
-    INFO(std::string(k->name));
+    INFO(k->name);
     stays([&](float* y) { k->exp(y, 17); });
     stays([&](float* y) { k->log(y, 17); });
     for (const NamedActivation& f : activations())

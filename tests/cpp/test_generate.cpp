@@ -1,10 +1,9 @@
 // The main loop (src/decode/generate.cpp): sampled output, lookahead, prefix reuse, a context that
 // slides, text and stop strings.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <limits>
 
+#include "cases.h"
 #include "decode/random.h"
 #include "heap_counter.h"
 #include "items.h"

@@ -3,12 +3,11 @@
 //   GENERATED=10000        so many models in place of the quick run's
 //   GENERATED_FIRST=2500   from this number on: several processes may share a long run
 //   GENERATED_COUNTS=1     prints how often each value was there
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "cases.h"
 #include "generator/model_generator.h"
 #include "model_numbers.h"
 #include "properties/properties.h"
@@ -268,8 +267,8 @@ void expect_tokenizers(Coverage* c) {
     c->expect("pre-tokenizer's step", std::to_string(pieces::kPatternStep));
   for (uint32_t rule = 1; is_built(ModelNumber::pipeline) && rule <= 4; ++rule)
     c->expect("model of a pipeline", std::to_string(rule));
-  for (uint32_t step = 1; is_built(ModelNumber::pipeline) &&
-                          step < static_cast<uint32_t>(pieces::StepKind::end);
+  for (uint32_t step = 1;
+       is_built(ModelNumber::pipeline) && step < static_cast<uint32_t>(pieces::StepKind::end);
        ++step)
     c->expect("pipeline's step", std::to_string(step));
 }

@@ -1,9 +1,8 @@
 // The heap counter itself: a count of zero means something only if other counts are right.
-#include <doctest/doctest.h>
-
 #include <cstdlib>
 #include <new>
 
+#include "cases.h"
 #include "heap_counter.h"
 
 namespace {
@@ -43,4 +42,9 @@ TEST_CASE(
   CHECK(four == 4);
   CHECK(five >= 5);
   CHECK(six > five);
+}
+
+TEST_CASE("cases: a text is said, and not where it is") {
+  const char* const text = "avx2";
+  CHECK(doctest::toString(text) == "avx2");
 }

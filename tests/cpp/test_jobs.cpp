@@ -1,10 +1,9 @@
 // Many inputs side by side (src/decode/jobs.cpp): each gets the tokens of phasor_generate, or the
 // outputs of phasor_beam_search, for it alone, on a session of one sequence, whatever its
 // neighbors and the order in which they come.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
+#include "cases.h"
 #include "decode/random.h"
 #include "heap_counter.h"
 #include "share.h"

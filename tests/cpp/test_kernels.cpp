@@ -1,10 +1,10 @@
 // The products and attention kernels: the scalar level against plain code that follows the
 // contract's words with the C library's fma, then every other level against the scalar one, bit for
 // bit, over sizes, strides, offsets and odd values.
+#include "compare_products.h"
 #include "kernels/scalar_math.h"
 #include "rounded_groups.h"
 #include "share.h"
-#include "tile_level.h"
 
 using namespace kernel_test;
 
@@ -46,6 +46,26 @@ void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t off
               panels * kLanes);
   }
 }
+
+// A panel of q8 or q4, as docs/reference/file-format.md has it.
+struct Panel {
+  Type type;
+  const unsigned char* p;
+  size_t groups;
+  size_t group_bytes() const { return kLanes * (type == Type::q8 ? kGroup : kGroup / 2); }
+  size_t plane() const { return (groups * 32 + 63) / 64 * 64; }
+  size_t bytes() const { return plane() + groups * group_bytes(); }
+  int value(size_t o, size_t k) const {
+    const unsigned char* const values = p + plane() + k / 32 * group_bytes();
+    const size_t in = k % 32;
+    if (type == Type::q8) return static_cast<int8_t>(values[in / 4 * 64 + o * 4 + in % 4]);
+    return (values[in % 16 / 4 * 64 + o * 4 + in % 4] >> (in < 16 ? 0 : 4) & 15) - 8;
+  }
+  float scale(size_t o, size_t k) const {
+    const unsigned char* const at = p + (k / 32 * kLanes + o) * 2;
+    return widen_f16(static_cast<uint16_t>(at[0] | at[1] << 8));
+  }
+};
 
 }  // namespace
 
@@ -183,54 +203,7 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
         for (size_t groups : Sizes{0, 1, 2, 3, 9, 53}) {
           if (groups > 9 && rows < 35) continue;  // many rows take 24 groups or fewer at once
           if (!share.takes()) continue;
-          Random random(rows * 10007 + panels * 101 + groups);
-          const std::vector<unsigned char> w = quantized_panels(random, panels, groups, type);
-          Int8Activations x(&random, rows * groups, kGroup);
-          Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-          const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-          const size_t plane = static_cast<size_t>(scale_plane_bytes(Type::q8, kLanes, groups));
-          const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2),
-                       bytes = plane + groups * group_bytes;
-          const size_t n = panels * kLanes, cols = groups * kGroup;
-          std::vector<float> wanted(rows * n), scales(groups);
-          std::vector<int> weights(cols);
-          for (size_t o = 0; o < n; ++o) {
-            const unsigned char* panel = w.data() + o / kLanes * bytes;
-            for (size_t i = 0; i < cols; ++i) {
-              const unsigned char* values = panel + plane + i / kGroup * group_bytes;
-              const size_t in = i % kGroup;
-              const int nibble =
-                  values[panel_index_code(4, o % kLanes, in)] >> (in < kGroup / 2 ? 0 : 4) & 15;
-              weights[i] = type == Type::q8
-                               ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, in)])
-                               : nibble - 8;
-            }
-            for (size_t g = 0; g < groups; ++g) {
-              uint16_t h;
-              std::memcpy(&h, panel + (g * kLanes + o % kLanes) * 2, 2);
-              scales[g] = widen_f16(h);
-            }
-            for (size_t r = 0; r < rows; ++r) {
-              float acc = 0.0f;
-              for (size_t g = 0; g < groups; ++g) {
-                int32_t isum = 0;
-                for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i)
-                  isum += x.q[r * cols + i] * weights[i];
-                volatile float scale = x.scale[r * groups + g] * scales[g];
-                acc = std::fma(static_cast<float>(isum), scale, acc);
-              }
-              wanted[r * n + o] = o < bias_n ? acc + bias[o] : acc;
-            }
-          }
-          for (const Kernels* k : product_levels()) {
-            Array<float> y(rows * ldy, 3);
-            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(
-                y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
-            INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
-            REQUIRE(y.intact());
-            for (size_t r = 0; r < rows; ++r)
-              REQUIRE(first_difference(y + r * ldy, &wanted[r * n], n) == n);
-          }
+          compare_products<Panel, 32>(type, rows, panels, groups);
         }
 }
 
@@ -474,7 +447,7 @@ TEST_CASE("every level is found by its name, the best one first, and its arithme
   CHECK(all.back() == &kernels_scalar);
   for (const Kernels* k : all) {
     CHECK(kernels_by_name(k->name) == k);
-    INFO(std::string(k->name));
+    INFO(k->name);
     CHECK(arithmetic_is_sound(*k));
   }
 }

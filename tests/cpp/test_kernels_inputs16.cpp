@@ -212,7 +212,7 @@ TEST_CASE("rule 1.21: the sums of the widest rows fit") {
                 wanted = std::fma(255.0f, part, part);
     for (const Kernels* k : levels()) {
       k->linear16_q8r(y, kLanes, q, scale, sum, 1, w.data(), nullptr, 0, 1, groups);
-      INFO(std::string(k->name));
+      INFO(k->name);
       for (size_t i = 0; i < kLanes; ++i) REQUIRE(same(y[i], wanted));
     }
   }

@@ -93,7 +93,7 @@ TEST_CASE("rule 1.14: a value that is not finite reaches the norm's mean square"
         Array<float> x(37), y(37), g(37);
         for (size_t i = 0; i < 37; ++i) x[i] = g[i] = 1.0f;
         x[at] = odd;
-        INFO(std::string(k->name));
+        INFO(k->name);
         CHECK_FALSE(std::isfinite(k->layer_norm(y, x, g, nullptr, 37, 1e-5f)));
         CHECK_FALSE(std::isfinite(k->rms_norm(y, x, g, nullptr, 37, 1e-5f)));
       }

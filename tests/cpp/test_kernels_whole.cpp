@@ -216,7 +216,7 @@ TEST_CASE("rule 1.18: the sums of the widest rows fit") {
       for (const Kernels* k : product_levels())
         for (const size_t n : {rows, size_t{1}}) {
           k->linear_q8r(y, kLanes, q, scale, sum, n, w.data(), nullptr, 0, 1, groups);
-          INFO(std::string(k->name));
+          INFO(k->name);
           for (size_t i = 0; i < n * kLanes; ++i) REQUIRE(same(y[i], wanted));
         }
     }
@@ -244,7 +244,7 @@ TEST_CASE("rule 1.24: the sums of the widest rows of q2r fit, with inputs of 8 a
       for (const Kernels* k : product_levels())
         for (const size_t rows : Sizes{1, 2, 4}) {
           k->linear_q2r(y, kLanes, q, scale, sum, rows, w.data(), nullptr, 0, 1, groups);
-          INFO(std::string(k->name));
+          INFO(k->name);
           for (size_t i = 0; i < rows * kLanes; ++i) REQUIRE(same(y[i], wanted));
           if (rows == 4) continue;
           k->linear16_q2r(y, kLanes, q, scale, sum, rows, w.data(), nullptr, 0, 1, groups);

@@ -1,7 +1,6 @@
 // The check of a chat program at its limits: the last value that opens and the first that is
 // refused, of each count, argument, label and jump.
-#include <doctest/doctest.h>
-
+#include "cases.h"
 #include "test_chat.h"
 
 using namespace chat_tests;

@@ -1,10 +1,9 @@
 // The plan of models of many kinds for limits of many kinds, each part beside what the table of
 // architecture.md says of it, written down here once more; and the arena that they make.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <initializer_list>
 
+#include "cases.h"
 #include "runtime/session.h"
 #include "test_tokenizer.h"
 #include "weight_file.h"
@@ -150,8 +149,7 @@ uint64_t words_of(const Model& m, uint64_t text) {
   uint64_t most = 0;
   for (const Half side : kHalves)
     if (m.has_tokenizer[side] != 0)
-      most = std::max(most,
-                      tokenizer_memory_bytes(*m.part<Tokenizer>(m.tokenizer_at[side]), text));
+      most = std::max(most, tokenizer_memory_bytes(*m.part<Tokenizer>(m.tokenizer_at[side]), text));
   return most;
 }
 
@@ -300,8 +298,7 @@ void check_plan(const Opened& m, const phasor_limits& limits) {
   uint64_t at = 0;
   for (uint32_t part = 0; part < kPartCount; ++part) {
     if (plan.bytes[part] != expected[part] || plan.offset[part] != at)
-      FAIL(std::string(part_name(part)), ": ", plan.bytes[part], " bytes, expected ",
-           expected[part]);
+      FAIL(part_name(part), ": ", plan.bytes[part], " bytes, expected ", expected[part]);
     at += up(expected[part], 64) + (kRedZones ? 256 : 0);
   }
   CHECK(plan.total == at);
@@ -351,13 +348,12 @@ struct Changed : Opened {
 }  // namespace
 
 TEST_CASE("limits of a plan: every part of the arena, for limits of many kinds") {
-  const char* const names[] = {"tiny-lm-f32",           "tiny-lm-q8",           "tiny-bert-q8",
-                               "tiny-t5-f32",           "tiny-d2l-q8",          "tiny-albert-f32",
-                               "tiny-olmo2-q8",         "tiny-relative-lm-f32", "tiny-additive-f32",
-                               "tiny-clipped-f32",      "tiny-post-sin-f32",    "tiny-chat-f32",
-                               "tiny-modernbert-f32",   "tiny-classes-q8",      "tiny-neox-f32",
-                               "tiny-three-way-lm-f32", "tiny-merged-f32",      "tiny-merged-q8",
-                               "../arena/narrow-heads"};
+  const char* const names[] = {
+      "tiny-lm-f32",         "tiny-lm-q8",       "tiny-bert-q8",         "tiny-t5-f32",
+      "tiny-d2l-q8",         "tiny-albert-f32",  "tiny-olmo2-q8",        "tiny-relative-lm-f32",
+      "tiny-additive-f32",   "tiny-clipped-f32", "tiny-post-sin-f32",    "tiny-chat-f32",
+      "tiny-modernbert-f32", "tiny-classes-q8",  "tiny-neox-f32",        "tiny-three-way-lm-f32",
+      "tiny-merged-f32",     "tiny-merged-q8",   "../arena/narrow-heads"};
   for (const char* name : names) {
     CAPTURE(name);
     check_plans(Opened(name), {1, 16, 33, 300});
@@ -500,8 +496,7 @@ TEST_CASE("limits: rows that are rounded in groups, whole and rotated lie one af
   // And last rotated groups of 8 bits.
   p.widest[kRotatedGroups] = 4;
   for (const Type type : {Type::q8, Type::q4, Type::q4k}) {
-    CHECK(place(type, kInputsRotated).at ==
-          behind + 5 * 6 * (64 + 4 + 8) + 5 * (8 * 64 + 4 + 8));
+    CHECK(place(type, kInputsRotated).at == behind + 5 * 6 * (64 + 4 + 8) + 5 * (8 * 64 + 4 + 8));
     CHECK(place(type, kInputsRotated).values == 5 * 4 * 32);
     CHECK(place(type, kInputsRotated).scales == 5 * 4 * 4);
     CHECK(place(type, kInputsRotated).sums == 5 * 4 * 4);

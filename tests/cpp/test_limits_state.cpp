@@ -1,7 +1,6 @@
 // Saved sequences at their limits: a sequence that grows token by token over a ring of one page and
 // over none, and the numbers of a header, one less and one more.
-#include <doctest/doctest.h>
-
+#include "cases.h"
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "items.h"

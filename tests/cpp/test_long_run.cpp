@@ -3,12 +3,12 @@
 //   LONG_STEPS=10000000   calls of phasor_step in place of the quick run's
 //   LONG_SEED=7           other choices
 //   LONG_LEVEL=scalar     an instruction-set level; the hash is that of every other
-#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "cases.h"
 #include "generator/model_generator.h"
 #include "heap_counter.h"
 #include "long_run/epoch.h"

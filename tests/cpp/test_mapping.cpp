@@ -1,5 +1,4 @@
 // The program's mapping of a file: its bytes, and those of them that are the program's own.
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "../../src/cli/host/mapping.h"
 #include "../../src/cli/host/memory.h"
+#include "cases.h"
 
 namespace {
 

@@ -1,9 +1,8 @@
 // The loops by which `phasor bench` measures a machine's arithmetic: they do what they say that
 // they did.
-#include <doctest/doctest.h>
-
 #include <string>
 
+#include "cases.h"
 #include "kernels/kernels.h"
 
 using namespace phasor;
@@ -12,7 +11,7 @@ TEST_CASE("peak loops count their multiply-adds, and their result depends on eve
   const Kernels* levels[8];
   const size_t n = kernels_available(levels);
   for (size_t i = 0; i < n; ++i) {
-    INFO(std::string(levels[i]->name));
+    INFO(levels[i]->name);
     for (const auto peak : {levels[i]->peak_f32, levels[i]->peak_int8}) {
       float few[16], many[16], again[16];
       const uint64_t mode = fp_mode_enter();

@@ -1,9 +1,8 @@
 // Per-layer embeddings, and layers that use the keys and values of earlier ones (rule 1.26): what
 // the table of hashes and the models' vectors do not see.
-#include <doctest/doctest.h>
-
 #include <limits>
 
+#include "cases.h"
 #include "items.h"
 #include "support.h"
 #include "weight_file.h"

@@ -1,6 +1,5 @@
 // The program's thread pool: every piece of a job exactly once, whatever the number of threads, and
 // the time it takes to meet.
-#include <doctest/doctest.h>
 #include <signal.h>
 
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "../../src/cli/host/pool.h"
+#include "cases.h"
 
 namespace {
 

@@ -1,9 +1,8 @@
 // Layers with a window keep no more than they will see: a ring of round_up(window + chunk − 1, 16)
 // positions for each sequence (rule 1.7).
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
+#include "cases.h"
 #include "items.h"
 #include "support.h"
 

@@ -2,11 +2,10 @@
 // each rounding that they want (rules 1.3, 1.18, 1.19, 1.29), whatever their types. The functions
 // that round are replaced by ones that count; what they must come to is added up from the layers'
 // types.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "cases.h"
 #include "generator/model_generator.h"
 #include "kernels/kernels.h"
 #include "properties/trial.h"

@@ -1,14 +1,13 @@
 // The choice of a token (src/decode/sample.cpp, random.h) through phasor_choose: each option
 // against its definition in double, exact cases, the generator against published numbers, the
 // draw's frequencies, and one line for each bad value.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
 
+#include "cases.h"
 #include "decode/random.h"
 #include "items.h"
 #include "support.h"

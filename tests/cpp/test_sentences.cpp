@@ -1,12 +1,11 @@
 // Sentences of texts (src/cli/generation/sentences.cpp) are those that Perl's \b{sb} finds:
 // tests/golden/sentences.txt, by make_sentences.py.
-#include <doctest/doctest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "cases.h"
 #include "cli/generation/sentences.h"
 
 namespace {

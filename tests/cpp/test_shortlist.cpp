@@ -1,11 +1,10 @@
 // Vocabulary shortlists: the logits of a list's tokens have the bits that they have without it, the
 // others are −infinity, and all that chooses tokens gives what it gives when a callback forbids
 // the others.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <set>
 
+#include "cases.h"
 #include "heap_counter.h"
 #include "support.h"
 

@@ -1,7 +1,6 @@
 // Rule 3.9: every struct of the header that begins with struct_size, in every size. One between the
 // first release's and today's works, and nothing is read or written beyond it; others are refused
 // by name.
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -19,6 +18,7 @@
 #include <sstream>
 
 #include "../../src/structs.h"
+#include "cases.h"
 #include "format/record.h"
 #include "support.h"
 #include "weight_file.h"
@@ -612,11 +612,14 @@ std::vector<NumberField> numbers_of(const std::string& header, const std::string
   return out;
 }
 
-const uint64_t kWholes[] = {0,          1,          2,           0x7F,       0x7FFFFFFF,
-                            0x80000000, 0xFFFFFFFE, 0xFFFFFFFF,  0x1FFFFFFFF, uint64_t{1} << 63,
-                            UINT64_MAX, UINT64_MAX - 1};
-const float kReals[] = {0.0f,   -0.0f,   1e-45f, 1.0f,  -1.0f,     0.5f,      1.0001f,
-                        1e30f,  -1e30f,  1e-30f, 4.0f,  INFINITY,  -INFINITY, NAN};
+const uint64_t kWholes[] = {0,           1,
+                            2,           0x7F,
+                            0x7FFFFFFF,  0x80000000,
+                            0xFFFFFFFE,  0xFFFFFFFF,
+                            0x1FFFFFFFF, uint64_t{1} << 63,
+                            UINT64_MAX,  UINT64_MAX - 1};
+const float kReals[] = {0.0f,  -0.0f,  1e-45f, 1.0f, -1.0f,    0.5f,      1.0001f,
+                        1e30f, -1e30f, 1e-30f, 4.0f, INFINITY, -INFINITY, NAN};
 
 // A status of the header, and a line where it is not PHASOR_OK and the call has one.
 void check_answer(phasor_status status, const phasor_error* error) {
@@ -886,8 +889,7 @@ std::map<std::string, NumberCall> number_calls(Fixture* f, std::vector<float>* f
       {"phasor_piece.side", [=](uint64_t v, float) { (void)phasor_piece(m, n(v), 5, &bytes); }},
       {"phasor_piece.id",
        [=](uint64_t v, float) { (void)phasor_piece(m, PHASOR_TARGET, n(v), &bytes); }},
-      {"phasor_piece_flags.side",
-       [=](uint64_t v, float) { (void)phasor_piece_flags(m, n(v), 5); }},
+      {"phasor_piece_flags.side", [=](uint64_t v, float) { (void)phasor_piece_flags(m, n(v), 5); }},
       {"phasor_piece_flags.id",
        [=](uint64_t v, float) { (void)phasor_piece_flags(m, PHASOR_TARGET, n(v)); }},
       {"phasor_chat_to_text.add_generation_prompt",
@@ -907,8 +909,7 @@ std::map<std::string, NumberCall> number_calls(Fixture* f, std::vector<float>* f
          auto out = result(phasor_vector_result{});
          line(phasor_vector_run(s, n(v), &out, &error));
        }},
-      {"phasor_vector_record.tolerance",
-       [=](uint64_t, float v) {
+      {"phasor_vector_record.tolerance", [=](uint64_t, float v) {
          line(phasor_vector_record(m, f->file.data(), nullptr, v, &error));
        }}};
 }

@@ -1,7 +1,6 @@
 // Many threads, one model: every session gives the bits that it gives alone. `make test-threads`
 // runs these under the thread sanitizer.
-#include <doctest/doctest.h>
-
+#include "cases.h"
 #include "generator/model_generator.h"
 #include "properties/properties.h"
 #include "threads/jobs.h"

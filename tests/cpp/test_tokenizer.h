@@ -3,8 +3,6 @@
 #ifndef PHASOR_TESTS_TEST_TOKENIZER_H_
 #define PHASOR_TESTS_TEST_TOKENIZER_H_
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cases.h"
 #include "heap_counter.h"
 #include "model_numbers.h"
 #include "share.h"

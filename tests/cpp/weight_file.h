@@ -1,8 +1,6 @@
 // A weight file taken apart and put together again, so that a test can change one thing of it and
 // leave the rest valid: checksums, offsets and sizes are made anew. And what the engine says of it.
 #pragma once
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cases.h"
 #include "format/crc32c.h"
 #include "format/descriptor.h"
 #include "model/model.h"

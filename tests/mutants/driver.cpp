@@ -12,7 +12,6 @@
 // with UNITS='limits of' the units alone whose name has this. `make mutants` does so twice: first
 // with units of a tenth of a second, then with slower ones for what survived without a reason.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "cases.h"
 #include "generator/model_generator.h"
 #include "properties/properties.h"
 #include "properties/trial.h"

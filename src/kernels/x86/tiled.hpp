@@ -186,7 +186,6 @@ struct Tiled {
     static constexpr Type T = Q::kType;
     static constexpr size_t kPlanes = Q::kPlanes;
     static constexpr bool kCoded = Q::kCoded;
-    static constexpr size_t kTilesOfRows = 2 / kPlanes;  // at a time
     static constexpr size_t kStepBytes = kTileRows * kRowStep * value_bits(T) / 8;
     const Outputs& out;
     const TileInput& in;
@@ -240,7 +239,7 @@ struct Tiled {
     // where it is left over.
     template <size_t P>
     PHASOR_APART void rows(Unit& unit, Waiting<kPlanes>& wait, size_t p) const {
-      constexpr size_t kRows = kTilesOfRows, kPair = P < 2 ? P : 2;
+      constexpr size_t kRows = 2 / kPlanes, kPair = P < 2 ? P : 2;
       const Next next = {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0};
       Ahead ahead(next, (split.tiles / kRows * (P / kPair) + split.tiles % kRows) * steps);
       size_t i = 0;

@@ -2,11 +2,10 @@
 // and the work may grow 2.2 times at most. That is less than n log n grows from n = 4,096 on, and
 // far less than n squared.
 #pragma once
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <string>
 
+#include "cases.h"
 #include "work.h"
 
 namespace bound_tests {
