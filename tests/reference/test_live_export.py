@@ -235,8 +235,9 @@ def test_the_module_is_left_as_it_was(tmp_path):
     calls: list[int] = []
     module.words.register_forward_hook(lambda *given: calls.append(1))
     before = copy.deepcopy(module.state_dict())
-    phasor.export(module, tmp_path / "m.phasor", example=IDS, quiet=True, **NAMED)
+    found = phasor.export(module, tmp_path / "m.phasor", example=IDS, quiet=True, **NAMED)
     assert module.training and module.out.training and not calls
+    assert "# Hooks are left out" in found.description
     assert module.out.weight.dtype == torch.float32 and module.out.weight.requires_grad
     module(IDS)
     assert calls == [1]
@@ -498,6 +499,37 @@ def test_a_librarys_model_goes_by_its_family(tmp_path, kind):
     )
     with pytest.raises(phasor.Error, match="start=: goes without a"):
         phasor.export(kind(tmp_path / "again"), tmp_path / "n.phasor", start=1, quiet=True)
+
+
+def adapted(how):
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False)
+    if how == "a model of PEFT":
+        return peft.get_peft_model(decoder(None), config)
+    module = decoder(None)
+    module.add_adapter(config)
+    return module
+
+
+@pytest.mark.parametrize("how", ["a model of PEFT", "an adapter that is added"])
+def test_an_adapter_beside_the_weights_is_refused(tmp_path, how):
+    with pytest.raises(phasor.Error, match=r"TRY: the model that merge_and_unload\(\) gives"):
+        phasor.export(adapted(how), tmp_path / "m.phasor", example=IDS, quiet=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_librarys_model_without_a_layer_is_a_line(tmp_path):
+    module = decoder(None)
+    module.model.layers = module.model.layers[:1]
+    with pytest.raises(phasor.Error, match=r"missing: model\.layers\.1\."):
+        phasor.export(module, tmp_path / "m.phasor", quiet=True)
+
+
+def test_a_librarys_model_that_is_compiled_and_has_a_hook(tmp_path):
+    module = decoder(None)
+    module.model.register_forward_hook(lambda *given: None)
+    found = phasor.export(torch.compile(module), tmp_path / "m.phasor", quiet=True)
+    assert found.gap <= 1e-5 and "# Hooks are left out" in found.description
 
 
 def test_pytorch_is_asked_for_by_its_extra(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from phasor.files import check_output, write_text
 from phasor.format import layout as L
 from phasor.live.asked import Asked, Exported
 from phasor.live.describe import Describing
-from phasor.live.inputs import Given, Twin, apart, computed, given, line_of, opened, twin
+from phasor.live.inputs import Given, Twin, apart, computed, given, hooked, line_of, opened, twin
 from phasor.live.pieces import Pieces
 from phasor.live.proof import (
     AGREES,
@@ -47,7 +47,7 @@ def exported(module: nn.Module, output: Path, asked: Asked) -> Exported:
     if asked.description is not None:
         check_output(asked.description, output, *asked.paths)
     what = given(asked.example)
-    head = _COMPUTED if computed(module) else ()
+    head = (*(_COMPUTED if computed(module) else ()), *hooked(module))
     module = opened(module)
     own = twin(module, what)
     read, first, data = _read(own, what, asked)

@@ -198,10 +198,15 @@ def computed(module: nn.Module) -> bool:
     return any(parametrize.is_parametrized(one) for one in module.modules())
 
 
-def opened(module: nn.Module) -> nn.Module:
-    """Without what wraps it. Weights that are computed are values, in a copy."""
-    if isinstance(module, torch.jit.ScriptModule):
-        raise PhasorError("a ScriptModule has no calls to read. TRY: the module it was made of")
+def hooked(module: nn.Module) -> tuple[str, ...]:
+    """What a description says of hooks, which are their owner's: a twin has none."""
+    if not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules()):
+        return ()
+    return ("# Hooks are left out: the file is what the module computes without them.",)
+
+
+def unwrapped(module: Any) -> Any:
+    """Without what wraps it."""
     for _ in range(4):
         inner = getattr(module, "_orig_mod", None)
         if inner is None and type(module).__name__ in ("DataParallel", "DistributedDataParallel"):
@@ -209,14 +214,15 @@ def opened(module: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             break
         module = inner
-    for one in module.modules():
-        for hook in one._forward_pre_hooks.values():
-            if type(hook).__name__ in ("WeightNorm", "SpectralNorm"):
-                kind = "weight_norm" if type(hook).__name__ == "WeightNorm" else "spectral_norm"
-                raise PhasorError(
-                    f"{type(one).__name__}: its {hook.name} is computed by {kind} before each call."
-                    f" TRY: torch.nn.utils.remove_{kind}"
-                )
+    return module
+
+
+def opened(module: nn.Module) -> nn.Module:
+    """Without what wraps it. Weights that are computed are values, in a copy."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise PhasorError("a ScriptModule has no calls to read. TRY: the module it was made of")
+    module = unwrapped(module)
+    check_whole(module)
     if not computed(module):
         return module
     module = copy.deepcopy(module).eval()
@@ -225,6 +231,23 @@ def opened(module: nn.Module) -> nn.Module:
             for name in list(one.parametrizations):
                 parametrize.remove_parametrizations(one, name)
     return module
+
+
+def check_whole(module: nn.Module) -> None:
+    """PhasorError where its weights are not all that it multiplies by."""
+    if any(type(one).__module__.startswith("peft.") for one in module.modules()):
+        raise PhasorError(
+            f"{type(module).__name__}: has an adapter of PEFT beside its weights. TRY: the model"
+            " that merge_and_unload() gives, or save both and convert with --lora"
+        )
+    for one in module.modules():
+        for hook in one._forward_pre_hooks.values():
+            if type(hook).__name__ in ("WeightNorm", "SpectralNorm"):
+                kind = "weight_norm" if type(hook).__name__ == "WeightNorm" else "spectral_norm"
+                raise PhasorError(
+                    f"{type(one).__name__}: its {hook.name} is computed by {kind} before each call."
+                    f" TRY: torch.nn.utils.remove_{kind}"
+                )
 
 
 def line_of(error: BaseException | None) -> str:

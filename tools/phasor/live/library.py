@@ -17,7 +17,17 @@ from phasor.families.model import Model
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.live.asked import Asked, Exported
-from phasor.live.inputs import Given, Twin, call, drawn, line_of, twin
+from phasor.live.inputs import (
+    Given,
+    Twin,
+    call,
+    check_whole,
+    drawn,
+    hooked,
+    line_of,
+    twin,
+    unwrapped,
+)
 from phasor.live.proof import AGREES, gap_of
 from phasor.program import find_phasor
 from phasor.sources.find import source_of
@@ -43,6 +53,7 @@ def _is(thing: Any, package: str, name: str) -> bool:
 
 def known(thing: Any, tokenizer: Any) -> Known | None:
     """None of a module that is its owner's."""
+    thing = unwrapped(thing)
     if _is(thing, "transformers", "Pipeline"):
         own = thing.tokenizer if tokenizer is None else tokenizer
         return Known(thing.model, own, False)
@@ -61,6 +72,7 @@ def exported(found: Known, output: Path, asked: Asked) -> Exported:
             raise PhasorError(f"{key}=: goes without a {name}, whose configuration says it")
     if asked.description is not None:
         raise PhasorError(f"save_description=: goes without a {name}, which is read by its family")
+    check_whole(found.module)
     with scratch.folder() as folder:
         saved = folder / "model"
         found.module.save_pretrained(str(saved))
@@ -72,6 +84,8 @@ def exported(found: Known, output: Path, asked: Asked) -> Exported:
         source = source_of(what)
         model, sections = source.read(what)
         sections |= convert.chat_section(source, model, saved, None, None)
+        if problems := model.problems():
+            raise PhasorError(f"{name}: {problems[0]}")
         own, arrays = _outputs(found, model, asked)
         gap = gap_of(model, arrays, output)
         if not gap <= AGREES:
@@ -92,7 +106,8 @@ def exported(found: Known, output: Path, asked: Asked) -> Exported:
             expect=expected,
         )
     precision = str(own.dtype).removeprefix("torch.")
-    text = f"# {name}, read by its family and proved against its outputs in {precision}.\n"
+    head = f"# {name}, read by its family and proved against its outputs in {precision}."
+    text = "".join(f"{line}\n" for line in (head, *hooked(found.module)))
     if not asked.quiet:
         print(text, end="")
     return Exported(output, text, gap, len(arrays["output"]), precision)
