@@ -469,7 +469,8 @@ def test_chats(named, flags):
         if "seed" in named:
             break  # the program's next answer goes on with the same random numbers
         messages.append({"role": "assistant", "content": answer})
-    assert "expected a role and a content" in str(refusal(model.chat, [{"role": "user"}]))
+    for wrong in ([{"role": "user"}], "a text"):
+        assert "expected a role and a content" in str(refusal(model.chat, wrong))
 
 
 @pytest.mark.parametrize("name", ["tiny-lm-f32", "tiny-lm-q8", "tiny-gptj-q4", "tiny-neox-f32"])

@@ -244,9 +244,10 @@ bool Runner::has_room_for_prefix() const {
 const Command run_command = command<RunOptions, run_as<Runner>>(
     "run", "MODEL [TEXT...]", "continue a text (decoder), or translate each line (encoder-decoder)",
     "Without a TEXT, reads standard input: line by line for an encoder-decoder, all at once for a "
-    "decoder (--lines: line by line). Prints one line for each line of input; an empty or invalid "
-    "line gives an empty line. Default: greedy decoding. --logits, --hidden and --attention take "
-    "one line of input; docs/reference/command-line.md describes their files.",
+    "decoder (--lines: line by line). Prints one line for each line of input; an invalid line, or "
+    "an empty one for an encoder-decoder, gives an empty line. Default: greedy decoding. --logits, "
+    "--hidden and --attention take one line of input; docs/reference/command-line.md describes "
+    "their files.",
     "phasor run translator.phasor \"A cat sits on the mat.\"\n"
     "phasor run translator.phasor --beam 4 < lines.txt\n"
     "phasor run language.phasor -n 100 --temperature 0.8 \"Once upon a time\"",

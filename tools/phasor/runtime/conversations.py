@@ -90,7 +90,8 @@ class Conversations(Generators):
     def _rendered(self, messages: Messages, add_generation_prompt: bool) -> str:
         weights, texts = self._weights, []
         for number, message in enumerate(messages):
-            parts = [message.get(part) for part in ("role", "content")]
+            known = isinstance(message, Mapping)
+            parts = [message.get(part) if known else None for part in ("role", "content")]
             if not all(isinstance(part, str) for part in parts):
                 raise Error(f"message {number}: expected a role and a content, both texts")
             texts.append([text_bytes(str(part)) for part in parts])
