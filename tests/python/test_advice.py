@@ -650,6 +650,10 @@ ELSEWHERE = {
     "TRY: without --smooth": (
         "python/test_smoothing.py::test_what_was_rounded_is_not_rounded_again"
     ),
+    "a smaller file, which is rounded": (
+        "python/test_gguf.py::"
+        "test_the_type_that_is_advised_where_matrices_grow_makes_a_smaller_file"
+    ),
     "llama-quantize --allow-requantize": "python/test_gguf.py::test_what_is_wrong_is_one_line",
     "reach: give a longer one": (
         "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"

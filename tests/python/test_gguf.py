@@ -331,6 +331,22 @@ def test_a_type_that_no_file_has_becomes_q8_and_the_error_is_said(
     assert f"15 {own} to f32 (exactly)" in said and "as few bits" not in said  # it was asked for
 
 
+def test_the_type_that_is_advised_where_matrices_grow_makes_a_smaller_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Q4_K beside Q6_K in one matrix becomes q8."""
+    given, _ = tensors(lambda name: "Q4_K" if "ffn_gate" in name else "Q6_K", 256, 512)
+    data = file_bytes(metadata(256, 512), given)
+    assert convert_bytes(tmp_path, data) == 0
+    size, said = (tmp_path / "small.phasor").stat().st_size, capsys.readouterr().err
+    line = next(line for line in said.splitlines() if "as few bits" in line)
+    assert "2 Q4_K as q8 (rounded), 4.5 to 8.5 bits a value, 2 Q6_K as q8 (rounded)" in line
+    advised = line.split("TRY: --type ")[1].split(",")[0]
+    assert advised == "q6" and convert_bytes(tmp_path, data, "--type", advised) == 0
+    assert (tmp_path / "small.phasor").stat().st_size < size
+    assert "as few bits" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4, *L.CODED])
 def test_what_is_quantized_becomes_another_quantized_type(kind: int, tmp_path: Path) -> None:
     for own in ("Q4_0", "Q8_0", "Q4_1"):
