@@ -658,6 +658,12 @@ ELSEWHERE = {
     "reach: give a longer one": (
         "reference/test_live_layers.py::test_an_example_that_is_too_short_says_what_to_give"
     ),
+    "TRY: a longer example, in which it shows": (
+        "reference/test_live_layers.py::test_a_window_is_longer_than_the_example"
+    ),
+    "TRY: the model that merge_and_unload() gives": (
+        "reference/test_live_export.py::test_an_adapter_beside_the_weights_is_refused"
+    ),
     "a .phasor file already": "python/test_messages.py::test_the_advice_for_a_phasor_file_works",
     "(--tokenizer FILE adds one)": (
         "python/test_advice.py::test_a_model_without_a_tokenizer_says_which_flag_adds_one"
