@@ -529,7 +529,7 @@ typedef struct phasor_generation {
  * for an encoder-decoder.
  *
  *   ids       (count) decoder: the prompt. Encoder-decoder: the start of the output, or NULL with
- *             count 0 to begin with the model's start token
+ *             count 0 to begin with the model's start token, in a sequence without tokens
  *   out       (capacity) receives the new ids
  *   options   NULL: greedy, until an end token
  *   result    receives the number of tokens and the reason for the end

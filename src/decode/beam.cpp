@@ -53,7 +53,7 @@ struct Search {
     const Sequence& q = s_->sequences()[sequence];
     t_ = {kIdle, sequence, n_, o_.forced_count, count == 0 ? 1u : 0u, q.length, 0, 0, groups_};
     for (uint32_t g = 0; g < groups_; ++g) group(g) = {g == 0 ? 1u : 0u, 0, 0};
-    const phasor_status status = begin(*s_, &ids, &count, error_);
+    const phasor_status status = begin(*s_, q.length, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
     if (covers()) {
       s_->covered(sequence) = q.length;
@@ -74,7 +74,7 @@ struct Search {
       });
       return live();
     }
-    (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
+    (void)begin(*s_, 0, &ids, &count, nullptr);  // checked where it entered
     out[at] = t_.phase == kForced
                   ? item_of(t_.sequence, o_.forced, t_.forced, PHASOR_LOGITS_LAST)
                   : item_of(t_.sequence, ids, count,

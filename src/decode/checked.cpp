@@ -262,10 +262,13 @@ phasor_status feed(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t 
   return checked_step(s, &item, 1, error);
 }
 
-phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
+phasor_status begin(const Session& s, uint32_t length, const uint32_t** ids, uint32_t* count,
                     phasor_error* error) noexcept {
   const SideDescriptor& side = s.model->descriptor.sides[kDecoder];
   if (*count != 0) return PHASOR_OK;
+  if (length != 0)
+    return bad_input(error, {0, length}, "an empty prompt begins an output, and the sequence has ",
+                     length, " tokens: truncate it to 0");
   *ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
   *count = 1;
   if (**ids != PHASOR_NONE) return PHASOR_OK;

@@ -43,9 +43,10 @@ phasor_item item_of(uint32_t sequence, const uint32_t* ids, uint32_t count,
 [[nodiscard]] phasor_status check_ids(const Session& s, Half side, const char* name,
                                       const uint32_t* ids, uint32_t count,
                                       phasor_error* error, bool none = false) noexcept;
-// An empty prompt becomes the start token, which lies in the model.
-[[nodiscard]] phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
-                                  phasor_error* error) noexcept;
+// An empty prompt becomes the start token, which lies in the model, at the start of a sequence, of
+// which `length` tokens stay.
+[[nodiscard]] phasor_status begin(const Session& s, uint32_t length, const uint32_t** ids,
+                                  uint32_t* count, phasor_error* error) noexcept;
 
 // Fails the sequence in `slot`: what follows its first `length` tokens is not a number. `whose` and
 // `sequence` say which it is.

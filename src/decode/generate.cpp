@@ -104,7 +104,8 @@ struct Generator {
   // are in row 0.
   phasor_status read_prompt(const uint32_t* ids, uint32_t count) {
     begins_ = count == 0;
-    phasor_status status = begin(*s_, &ids, &count, error_);
+    const uint32_t kept = o_.reuse == 0 ? sequence().length : 0;
+    phasor_status status = begin(*s_, kept, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
     if (!s_->model->descriptor.has(kEncoder)) {
       if (o_.reuse == 0) text_.goes_on(this->ids().data(), sequence().length);

@@ -136,7 +136,7 @@ struct Step {
     const uint32_t* ids = nullptr;
     uint32_t none = 0;
     const phasor_status status =
-        crossing_ || job.count != 0 ? PHASOR_OK : begin(*s_, &ids, &none, error);
+        crossing_ || job.count != 0 ? PHASOR_OK : begin(*s_, 0, &ids, &none, error);
     return status == PHASOR_OK ? check_ids(*s_, crossing_ ? kEncoder : kDecoder, "a job's ",
                                            job.ids, job.count, error)
                                : status;
@@ -255,7 +255,7 @@ struct Step {
     const uint32_t want = best_only(*s_, o_) ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST;
     const uint32_t* ids = job.made != 0 ? &job.out[job.made - 1] : crossing_ ? nullptr : job.ids;
     if (job.made != 0) count = 1;
-    (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
+    (void)begin(*s_, 0, &ids, &count, nullptr);  // checked where it entered
     items_[at] = item_of(job.sequence, ids, count, want);
     return 1;
   }

@@ -642,6 +642,35 @@ TEST_CASE("rule 3.5: generation refuses by name what it cannot do, and changes n
         PHASOR_BAD_INPUT);
 }
 
+TEST_CASE("an output does not begin behind another one") {
+  // The start token in the middle of a sequence gives another output, which nobody has asked for.
+  const Block file = golden_file("tiny-d2l-f32");
+  const Engine probe(file, nullptr);
+  phasor_limits limits = limits_of(probe.model);
+  limits.beams = 2;
+  const Engine e(file, nullptr, &limits);
+  begin(e);
+  const Made first = generate(e, {});
+  REQUIRE(first.status == PHASOR_OK);
+  const uint32_t length = phasor_sequence_length(e.session, 0);
+  uint32_t out[8];
+  phasor_generation made = PHASOR_GENERATION_INIT;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  phasor_error error = PHASOR_ERROR_INIT;
+  CHECK(phasor_generate(e.session, 0, nullptr, 0, out, 8, nullptr, &made, &error) ==
+        PHASOR_BAD_INPUT);
+  CHECK(std::string(error.text).find("an empty prompt begins an output, and the sequence has ") ==
+        0);
+  CHECK(phasor_beam_search(e.session, 0, nullptr, 0, nullptr, &found, &error) == PHASOR_BAD_INPUT);
+  CHECK(phasor_sequence_length(e.session, 0) == length);
+  phasor_generate_options again = PHASOR_GENERATE_OPTIONS_INIT;
+  again.reuse = 1;
+  CHECK(phasor_generate(e.session, 0, nullptr, 0, out, 8, &again, &made, &error) == PHASOR_OK);
+  CHECK(out[0] == first.ids[0]);
+  REQUIRE(phasor_sequence_truncate(e.session, 0, 0) == PHASOR_OK);
+  CHECK(phasor_beam_search(e.session, 0, nullptr, 0, nullptr, &found, &error) == PHASOR_OK);
+}
+
 TEST_CASE("rule 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
