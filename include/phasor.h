@@ -1265,7 +1265,7 @@ typedef struct phasor_rounding {
   float share;        /* largest |stored - given| / largest |given| of the tensor */
 } phasor_rounding;
 #define PHASOR_ROUNDING_INIT PHASOR_INIT(phasor_rounding)
-enum { PHASOR_TYPES = 18 }; /* types of this version; later versions may have more */
+enum { PHASOR_TYPES = 20 }; /* types of this version; later versions may have more */
 
 /* Computes the size of a file with its matrices in another type. Files of f32, f16 and bf16 convert
  * to any type. Others convert only to f32, because rounding twice adds errors.

@@ -14,7 +14,7 @@ namespace phasor {
 constexpr size_t kLanes = 16;  // outputs of a panel; positions of a cache page
 constexpr size_t kHalf = 16;   // values of k that share a code of a scale in a fine type (q6)
 constexpr size_t kGroup = 32;  // values of k that share a scale, or a few groups do (shared_groups)
-constexpr size_t kSuper = 8;   // groups that share a record in q4k and q6
+constexpr size_t kSuper = 8;   // groups that share a record in q4k, q5k and q6
 
 constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
 // Inputs of a matrix in q8r: the sums of its rows fit an int32 (rule 1.18).
@@ -95,11 +95,11 @@ constexpr int signed_code(unsigned bits, size_t count, size_t i, Byte byte) {
                  upper = unsigned{byte(half + i % quarter)} >> (i / quarter * 2) & 3u;
   return static_cast<int>(low | upper << 4) - 32;
 }
-// Of q4k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales and eight
-// minima of six bits.
+// Of q4k and q5k eight groups have an f16 scale, an f16 minimum, and in twelve bytes eight scales
+// and eight minima of six bits.
 constexpr size_t kCodeBytes = 12, kSuperBytes = 4 + kCodeBytes;
-// Bytes of a row's records in q4m, q4k and coded types; and of the plane of `rows` rows' (of a
-// panel: 16).
+// Bytes of a row's records in types that have any; and of the plane of `rows` rows' (of a panel:
+// 16).
 constexpr uint64_t row_record_bytes(Type type, uint64_t groups) {
   const unsigned n = record_groups(type);
   return n == 0 ? 0 : (groups + n - 1) / n * record_bytes(type);
@@ -141,7 +141,7 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
 
 // Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantized
 // type; q8r has q8's order. Values of fewer than 8 bits share a byte: 8/bits of a group that lie
-// code_bytes apart, the first in the lowest bits. A code of 6 or 3 bits is in two places
+// code_bytes apart, the first in the lowest bits. A code of 6, 5 or 3 bits is in two places
 // (code_at).
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
@@ -168,13 +168,16 @@ constexpr unsigned field_at(const unsigned char* group, unsigned bits, size_t la
   const size_t in = k % code_bytes(bits);
   return code_in(group[in / 4 * (lanes * 4) + o * 4 + in % 4], bits, k);
 }
-// A code, which is a field; those of 6 bits have their low four bits first, as codes of four bits
-// lie, then the upper two as codes of two; those of 3 bits their low two and the upper one.
-constexpr unsigned low_bits(unsigned bits) { return bits % 3 == 0 ? bits / 3 * 2 : bits; }
+// A code, which is a field; those of 6 and 5 bits have their low four bits first, as codes of four
+// bits lie, then the upper two or one as codes of so many; those of 3 bits their low two and the
+// upper one.
+constexpr unsigned low_bits(unsigned bits) {
+  return bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits;
+}
 constexpr unsigned code_at(const unsigned char* group, unsigned bits, size_t lanes, size_t o,
                            size_t k) {
   const unsigned low = low_bits(bits);
-  return !kHasFine || low == bits
+  return !kHasSplit || low == bits
              ? field_at(group, bits, lanes, o, k)
              : field_at(group, low, lanes, o, k) |
                    field_at(group + code_bytes(low) * lanes, bits - low, lanes, o, k) << low;
@@ -191,7 +194,7 @@ struct CodeStep {
                                    static_cast<int>(kLow),
                        kLowMask = (1 << kLow) - 1, kHighMask = ((1 << kHigh) - 1) << kLow;
 };
-// What a code of a type without minima stands for. table: that of a type whose panels have one.
+// What a code stands for; with minima itself. table: that of a type whose panels have one.
 constexpr int32_t code_value(Type type, const unsigned char* table, unsigned code) {
   return kHasTables && lookup_type(type)
              ? table_type(type) ? static_cast<int8_t>(table[code]) : kRoundedTable[code]

@@ -25,16 +25,20 @@ enum class Type : uint8_t {
   q6 = 15,
   q4x = 16,
   q3 = 17,
-  q2w = 18
+  q2w = 18,
+  q5m = 19,
+  q5k = 20
 };
-constexpr unsigned kTypes = 18;
+constexpr unsigned kTypes = 20;
 constexpr const char* kTypeNames[] = {
     "?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh", "q4m", "q4k", "q4t",
-    "q2", "q1", "q2r", "q6", "q4x", "q3", "q2w"};
+    "q2", "q1", "q2r", "q6", "q4x", "q3", "q2w", "q5m", "q5k"};
 // What a matrix of floats becomes.
 constexpr const char* kRoundedTypeNames[] = {
-    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x", "q3"};
-#define PHASOR_TYPE_NAMES "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t, q6, q4x or q3"
+    "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k", "q4t", "q6", "q4x",
+    "q3", "q5m", "q5k"};
+#define PHASOR_TYPE_NAMES \
+  "f32, f16, bf16, q8, q4, q8r, q8rh, q4m, q4k, q4t, q6, q4x, q3, q5m or q5k"
 
 constexpr bool kHasF16 = built("f16");
 constexpr bool kHasBf16 = built("bf16");
@@ -48,6 +52,7 @@ constexpr bool kHasQ1 = built("q1");
 constexpr bool kHasQ2r = built("q2r");
 constexpr bool kHasQ6 = built("q6");
 constexpr bool kHasQ3 = built("q3");
+constexpr bool kHasQ5m = built("q5m");
 // How many words of PHASOR_ONLY are types.
 constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "f16") +
@@ -61,7 +66,8 @@ constexpr unsigned kTypeWords =
     has_word(PHASOR_ONLY, "q1") +
     has_word(PHASOR_ONLY, "q2r") +
     has_word(PHASOR_ONLY, "q6") +
-    has_word(PHASOR_ONLY, "q3");
+    has_word(PHASOR_ONLY, "q3") +
+    has_word(PHASOR_ONLY, "q5m");
 
 // What this build reads a matrix of, a bit by code.
 constexpr uint32_t kMatrixTypes =
@@ -81,20 +87,27 @@ constexpr uint32_t kMatrixTypes =
     (kHasQ6 ? 1u << 15 : 0u) |
     (kHasQ4t ? 1u << 16 : 0u) |
     (kHasQ3 ? 1u << 17 : 0u) |
-    (kHasQ2 ? 1u << 18 : 0u);
+    (kHasQ2 ? 1u << 18 : 0u) |
+    (kHasQ5m ? 1u << 19 : 0u) |
+    (kHasQ5m ? 1u << 20 : 0u);
 // Whether it has types with a scale for each group, and with one for each row.
 constexpr bool kHasGroups =
-    kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6 || kHasQ3;
+    kHasQ8 || kHasQ4 || kHasQ4m || kHasQ4t || kHasQ2 || kHasQ1 || kHasQ6 || kHasQ3 || kHasQ5m;
 constexpr bool kHasRows = kHasQ8r || kHasQ2r;
-constexpr bool kHasMinima = kHasQ4m;
+constexpr bool kHasMinima = kHasQ4m || kHasQ5m;
 constexpr bool kHasCoded = kHasQ6 || kHasQ4t || kHasQ3;
-constexpr bool kHasFine = kHasQ6 || kHasQ3;
+constexpr bool kHasSplit = kHasQ6 || kHasQ3 || kHasQ5m;  // codes in two fields
 constexpr bool kHasTables = kHasQ4t;
 constexpr bool kHasShared = kHasQ2 || kHasQ1;
 
 constexpr bool no_matrix_type(Type type) { return type == Type::f64; }
 // A scale for each group of 32, and a minimum too; a scale for each row, in f32.
-constexpr bool minimum_type(Type type) { return type == Type::q4m || type == Type::q4k; }
+constexpr bool minimum_type(Type type) {
+  return type == Type::q4m ||
+         type == Type::q4k ||
+         type == Type::q5m ||
+         type == Type::q5k;
+}
 constexpr bool grouped_type(Type type) {
   return type == Type::q8 ||
          type == Type::q4 ||
@@ -106,7 +119,9 @@ constexpr bool grouped_type(Type type) {
          type == Type::q6 ||
          type == Type::q4x ||
          type == Type::q3 ||
-         type == Type::q2w;
+         type == Type::q2w ||
+         type == Type::q5m ||
+         type == Type::q5k;
 }
 // A scale is a signed code times an f16 number, and a group has two of them.
 constexpr bool coded_type(Type type) {
@@ -134,12 +149,13 @@ constexpr bool quantized_type(Type type) {
          type == Type::q6 ||
          type == Type::q4x ||
          type == Type::q3 ||
-         type == Type::q2w;
+         type == Type::q2w ||
+         type == Type::q5m ||
+         type == Type::q5k;
 }
 // The same; false where a build has none of them.
 constexpr bool has_minima(Type type) { return kHasMinima && minimum_type(type); }
 constexpr bool has_coded(Type type) { return kHasCoded && coded_type(type); }
-constexpr bool has_fine(Type type) { return kHasFine && fine_type(type); }
 constexpr bool has_row_scale(Type type) { return kHasRows && whole_type(type); }
 // The inputs are rotated; two values lie side by side in a panel.
 constexpr bool rotated_type(Type type) { return type == Type::q8rh; }
@@ -173,6 +189,9 @@ constexpr unsigned value_bits(Type type) {
       return 6;
     case Type::q3:
       return 3;
+    case Type::q5m:
+    case Type::q5k:
+      return 5;
     default:
       return 0;
   }
@@ -206,11 +225,15 @@ constexpr unsigned shared_groups(Type type) {
 constexpr unsigned code_step(Type type) {
   switch (type) {
     case Type::q4:
+    case Type::q4m:
+    case Type::q4k:
     case Type::q2:
     case Type::q2r:
     case Type::q6:
     case Type::q3:
     case Type::q2w:
+    case Type::q5m:
+    case Type::q5k:
       return 1;
     case Type::q1:
       return 2;
@@ -239,8 +262,10 @@ constexpr unsigned code_less(Type type) {
 constexpr unsigned record_bytes(Type type) {
   switch (type) {
     case Type::q4m:
+    case Type::q5m:
       return 4;
     case Type::q4k:
+    case Type::q5k:
       return 16;
     case Type::q6:
       return 18;
@@ -255,11 +280,13 @@ constexpr unsigned record_bytes(Type type) {
 constexpr unsigned record_groups(Type type) {
   switch (type) {
     case Type::q4m:
+    case Type::q5m:
       return 1;
     case Type::q4k:
     case Type::q6:
     case Type::q4x:
     case Type::q3:
+    case Type::q5k:
       return 8;
     default:
       return 0;
@@ -300,6 +327,8 @@ constexpr Type product_type(Type type) {
   ROW(q6, Q6, kHasQ6, __VA_ARGS__)    \
   ROW(q4x, Q4x, kHasQ4t, __VA_ARGS__) \
   ROW(q3, Q3, kHasQ3, __VA_ARGS__)    \
-  ROW(q2w, Q2w, kHasQ2, __VA_ARGS__)
+  ROW(q2w, Q2w, kHasQ2, __VA_ARGS__)  \
+  ROW(q5m, Q5m, kHasQ5m, __VA_ARGS__) \
+  ROW(q5k, Q5k, kHasQ5m, __VA_ARGS__)
 
 }  // namespace phasor

@@ -1,5 +1,5 @@
 // The scales of a panel's groups that are codes in records, as 16 floats each: coded_scale of
-// gather.h (rules 1.27, 1.28 and 1.30) and grid_at of q4k (rule 1.20), for 16 rows at once.
+// gather.h (rules 1.27, 1.28 and 1.30) and grid_at of q4k and q5k (rule 1.20), for 16 rows at once.
 #pragma once
 #include "../layout.h"
 #include "constants.hpp"
@@ -75,8 +75,8 @@ PHASOR_INLINE void super_of(Coded<L, T>& to, const unsigned char* plane, size_t 
     signed_codes<record_codes(T)>(to.codes, p + kLanes * 2);
 }
 
-// What eight groups of q4k share: their scale and minimum, and the codes that multiply them, which
-// are those of scale_code and minimum_code.
+// What eight groups of q4k or q5k share: their scale and minimum, and the codes that multiply them,
+// which are those of scale_code and minimum_code.
 template <class L>
 struct Super {
   using V = decltype(L::half16(nullptr));

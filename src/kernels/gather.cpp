@@ -104,9 +104,9 @@ float coded_scale(const unsigned char* plane, Type type, Layout layout, size_t g
 
 namespace {
 
-// The row of a coded type, whose panel or table begins at p.
-void coded_row(float* y, const unsigned char* p, Type type, Layout layout, size_t rows, size_t cols,
-              size_t row) {
+// The row of a type whose groups share records, whose panel or table begins at p.
+void record_row(float* y, const unsigned char* p, Type type, Layout layout, size_t rows,
+                size_t cols, size_t row) {
   const bool panels = layout == Layout::panel16;
   const size_t groups = static_cast<size_t>(groups_of(cols)), lanes = panels ? kLanes : 1,
                o = panels ? row % kLanes : 0;
@@ -115,12 +115,16 @@ void coded_row(float* y, const unsigned char* p, Type type, Layout layout, size_
   const unsigned char* values =
       p + static_cast<size_t>(record_plane_bytes(type, panels ? kLanes : rows, groups));
   if (!panels) values += row * groups * bytes;
-  const size_t span = scale_span(type);
-  float scale = 0.0f;
+  const size_t span = scale_span(type), at = panels ? o : row;
+  Grid grid = {0.0f, 0.0f};
   for (size_t k = 0; k < cols; ++k) {
-    if (k % span == 0) scale = coded_scale(p, type, layout, groups, panels ? o : row, k / span);
+    const size_t i = k / span;
+    if (k % span == 0)
+      grid = has_minima(type) ? grid_at(p, type, layout, groups, at, i)
+                              : Grid{coded_scale(p, type, layout, groups, at, i), 0.0f};
     const unsigned n = code_at(values + k / kGroup * bytes, bits, lanes, o, k % kGroup);
-    y[k] = scale * static_cast<float>(code_value(type, p, n));
+    y[k] = grid.scale * static_cast<float>(code_value(type, p, n));
+    if (has_minima(type)) y[k] += grid.least;
   }
 }
 
@@ -163,21 +167,9 @@ void stored_row(float* y, const void* data, Type type, Layout layout, size_t row
     for (size_t k = 0; k < cols; ++k) y[k] = scale * value_at(values, k);
     return;
   }
+  if (has_minima(type) || has_coded(type))
+    return record_row(y, p, type, layout, rows, cols, row);
   const size_t groups = static_cast<size_t>(groups_of(cols));
-  if (has_minima(type)) {
-    const unsigned char* values =
-        p + static_cast<size_t>(record_plane_bytes(type, panels ? kLanes : rows, groups));
-    Grid grid = {0.0f, 0.0f};
-    for (size_t k = 0; k < cols; ++k) {
-      const size_t g = k / kGroup;
-      if (k % kGroup == 0) grid = grid_at(p, type, layout, groups, panels ? o : row, g);
-      const size_t at = panels ? panel_index(type, o, k) : row_index(type, cols, row, k);
-      const unsigned n = code_in(values[at], 4, k);
-      y[k] = static_cast<float>(n) * grid.scale + grid.least;
-    }
-    return;
-  }
-  if (has_coded(type)) return coded_row(y, p, type, layout, rows, cols, row);
   // The scale of each group, then its values.
   const unsigned char* values =
       p + static_cast<size_t>(scale_plane_bytes(type, panels ? kLanes : rows, groups));

@@ -5,7 +5,7 @@
 namespace phasor {
 
 // y (cols) = row `row` of a matrix in panel16 or rows layout (quantized: scale · value, one
-// multiplication, which is exact of coded types; of q4m and q4k one addition of the minimum, of
+// multiplication, which is exact of coded types; one addition of a minimum where there are any, of
 // q8rh the rotation back; the others exact). `data` is the tensor's first byte; `rows` its true
 // number of rows (the rows layout of quantized types needs it to find the values). rotated: the
 // matrix has rotated inputs, and its row is rotated back too.
@@ -18,8 +18,8 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
 // it takes inputs there, and weights that were rotated back.
 void rotate_block(float* x, size_t block, float scale) noexcept;
 
-// The scale and the minimum of a group of q4m or q4k: a value n of 4 bits stands for n·scale +
-// least. Both are exact.
+// The scale and the minimum of a group of a type with minima: a code n stands for n·scale + least.
+// Both are exact.
 struct Grid {
   float scale, least;
 };

@@ -69,7 +69,7 @@ struct Kernels {
   // q4t, q2, q2w, q1 and coded types the same with isum = Σw·x over what the codes stand for; a
   //          table of int8 (q4t), a plane with scales (panel_scale) or records, then
   //          [G][bits][16][4] (1.23, 1.27, 1.28, 1.30)
-  // q4m, q4k isum = Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc =
+  // q4m, q4k, q5m, q5k isum = Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc =
   //          fma(sx·float(Σx), m, acc) (1.20); sw and m are exact in f32 (grid_at of gather.h)
   // q8r, q2r float(isum)·(sx·sw) with xs and xsum (R) from quantize_whole; 16 f32 scales, then
   //          [G][8][16][4], G = 2·⌈K/64⌉

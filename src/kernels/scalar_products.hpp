@@ -88,13 +88,15 @@ struct ScalarProducts {
   struct Q2w : Codes<Type::q2w> {};
   struct Q1 : Codes<Type::q1> {};
 
-  // n as it is; the groups have minima (grid_at).
-  struct Q4m : Q4 {
-    static constexpr Type kMinima = Type::q4m;
+  // The groups have minima (grid_at).
+  template <Type T>
+  struct Minima : Codes<T> {
+    static constexpr Type kMinima = T;
   };
-  struct Q4k : Q4 {
-    static constexpr Type kMinima = Type::q4k;
-  };
+  struct Q4m : Minima<Type::q4m> {};
+  struct Q4k : Minima<Type::q4k> {};
+  struct Q5m : Minima<Type::q5m> {};
+  struct Q5k : Minima<Type::q5k> {};
 
   struct Q8r : Q8 {
     static constexpr Type kType = Type::q8r;

@@ -27,6 +27,17 @@ struct IntWeights {
       to[0] = L::half16(plane + panel_scale(T, 0, g));
     }
   };
+  // The records of a type's panels that have scales and minima.
+  template <Type T>
+  struct Grids : Scales<T> {
+    static constexpr bool kMinima = true, kSupers = record_groups(T) == kSuper;
+    using Record = std::conditional_t<kSupers, Super<L>, char>;
+    static constexpr size_t kScaleBytes = kLanes * record_bytes(T);
+    static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
+      to[0] = L::half16(plane + g * kScaleBytes);
+      to[1] = L::half16(plane + g * kScaleBytes + kLanes * 2);
+    }
+  };
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8, Scales<Type::q8> {
     using Int8 = typename L::Int8;
@@ -90,7 +101,7 @@ struct IntWeights {
   // Codes n of a type, as step·n: its fields of a byte are values of k that lie kApart apart, and
   // are multiplied by twos.
   template <Type T, class Int4>
-  struct Codes : Int4, Scales<T> {
+  struct Codes : Int4, std::conditional_t<minimum_type(T), Grids<T>, Scales<T>> {
     static constexpr unsigned kBits = value_bits(T);
     static constexpr size_t kApart = code_bytes(kBits), kGroupBytes = kLanes * kApart;
     // A step of 2 is a field one bit further left.
@@ -238,45 +249,14 @@ struct IntWeights {
     }
   };
   // Nibbles as they are, with a scale and a minimum for each group.
-  struct Q4m : Codes<Type::q4m, typename L::Int4m> {
-    using Sum = typename L::Int4m::Sum;
-    static constexpr bool kMinima = true;
-    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4m);
-    static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(record_plane_bytes(Type::q4m, kLanes, groups));
-    }
-    static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
-      to[0] = L::half16(plane + g * kScaleBytes);
-      to[1] = L::half16(plane + g * kScaleBytes + kLanes * 2);
-    }
-  };
-  struct Q4k : Q4m {
-    using Record = Super<L>;
-    static constexpr bool kSupers = true;
-    static constexpr size_t kScaleBytes = kLanes * record_bytes(Type::q4k);
-    static PHASOR_INLINE size_t plane(size_t groups) {
-      return static_cast<size_t>(record_plane_bytes(Type::q4k, kLanes, groups));
-    }
-  };
+  struct Q4m : Codes<Type::q4m, typename L::Int4m> {};
+  struct Q4k : Codes<Type::q4k, typename L::Int4m> {};
 
-  // Codes in two fields, with a scale for each half of a group (1.27, 1.30). Where a level's codes
-  // have no sign, the sums of a half begin at what its inputs make of that: a word.
+  // Codes in two fields.
   template <Type T>
-  struct Halves : L::template Fine<T> {
+  struct Split : L::template Fine<T> {
     using Ints = typename L::template Fine<T>;
-    using Record = Coded<L, T>;
-    static constexpr bool kOneScale = false, kMinima = false, kSupers = true, kTabled = false,
-                          kFine = true;
-    static constexpr size_t kPlanes = 1, kSharing = 1,
-                            kScaleBytes = kLanes * record_bytes(T),
-                            kGroupBytes = kLanes * code_bytes(value_bits(T));
-    static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
-    template <class Rows>
-    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows&, size_t, size_t,
-                                    const int8_t* x) {
-      Ints::words(to, x);
-    }
+    static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
     // A group as `dot` takes it.
     struct Unpacked {
       typename Ints::Weights of[kGroup / 4 / Ints::kSteps];
@@ -294,7 +274,7 @@ struct IntWeights {
     static PHASOR_INLINE typename Ints::Weights step(const Unpacked* w) {
       return w->of[S / Ints::kSteps];
     }
-    // w: groups, packed or not.
+    // Half of a group's. w: groups, packed or not.
     template <size_t Half, size_t R, size_t P, class Group>
     static PHASOR_INLINE void products(typename Ints::Sum (&sum)[R][P],
                                        const int8_t* const (&x)[R], const Group* const (&w)[P]) {
@@ -307,6 +287,36 @@ struct IntWeights {
           PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Ints::dot(sum[r][p], wk[p], xk);
         }
       });
+    }
+  };
+  // Those of 5 bits, from 0 on, with a scale and a minimum for each group.
+  template <Type T>
+  struct Fives : Split<T>, Grids<T> {
+    using Sum = typename L::template Fine<T>::Sum;
+    static PHASOR_INLINE Sum start(int32_t) { return L::template Fine<T>::start(0); }
+    template <size_t R, size_t P, class Group>
+    static PHASOR_INLINE void products(Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const Group* const (&w)[P]) {
+      Split<T>::template products<0>(sum, x, w);
+      Split<T>::template products<1>(sum, x, w);
+    }
+  };
+  struct Q5m : Fives<Type::q5m> {};
+  struct Q5k : Fives<Type::q5k> {};
+  // Those with a scale for each half of a group (1.27, 1.30). Where a level's codes have no sign,
+  // the sums of a half begin at what its inputs make of that: a word.
+  template <Type T>
+  struct Halves : Split<T> {
+    using Ints = typename L::template Fine<T>;
+    using Record = Coded<L, T>;
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = true, kTabled = false,
+                          kFine = true;
+    static constexpr size_t kPlanes = 1, kSharing = 1, kScaleBytes = kLanes * record_bytes(T);
+    static PHASOR_INLINE size_t plane(size_t groups) { return panel_plane_bytes(T, groups); }
+    template <class Rows>
+    static PHASOR_INLINE void words(int32_t (&to)[2], const Rows&, size_t, size_t,
+                                    const int8_t* x) {
+      Ints::words(to, x);
     }
   };
   struct Q6 : Halves<Type::q6> {};

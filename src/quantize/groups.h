@@ -31,7 +31,8 @@ float nearest_in_table(float v) noexcept;
 // The nearest integer, of two the even one, within ±127.
 float nearest_int8(float v) noexcept;
 
-// Values that share a record of scales (layout.h): a group of q4m, eight of q4k and coded types.
+// Values that share a record of scales (layout.h): a group of q4m and q5m, eight of q4k, q5k and
+// coded types.
 constexpr size_t values_of_record(Type type) { return record_groups(type) * kGroup; }
 
 template <class OfType>
@@ -48,8 +49,8 @@ constexpr size_t kMostRecordBytes = most_of_types(record_bytes);
 
 // x (count ≤ values_of_record): their codes n (count), their record (record_bytes), and what these
 // stand for (count), as tools/phasor/format/minima.py and coded.py make them. moments (count) or
-// NULL; q4m and q4k do not take them. False where a value is not finite or a scale does not fit
-// f16.
+// NULL; types with minima do not take them. False where a value is not finite or a scale does
+// not fit f16.
 bool quantize_record(unsigned char* record, unsigned char* n, float* stored, const float* x,
                      const float* moments, size_t count, Type type) noexcept;
 

@@ -45,22 +45,25 @@ float store_half(unsigned char* p, float v) {
 
 bool fits(float half) { return __builtin_fabsf(half) < 65536.0f; }
 
-// The least value becomes the minimum, the largest 15 steps above it.
-bool one_group(unsigned char* record, const float* x, size_t count) {
+// The largest code.
+float most_of(Type type) { return static_cast<float>((1 << value_bits(type)) - 1); }
+
+// The least value becomes the minimum, the largest `most` steps above it.
+bool one_group(unsigned char* record, const float* x, size_t count, float most) {
   const Range r = range_of(x, count, x[0], x[0]);
   const float least = store_half(record + 2, r.least),
-              scale = store_half(record, (r.largest - least) / 15.0f);
+              scale = store_half(record, (r.largest - least) / most);
   return fits(least) && fits(scale);
 }
 
 // Of each group 0 lies between the minimum and the largest value, or at one of them.
-bool eight_groups(unsigned char* record, const float* x, size_t count) {
+bool eight_groups(unsigned char* record, const float* x, size_t count, float most) {
   float steps[kSuper] = {}, depths[kSuper] = {}, step = 0, depth = 0;
   const size_t groups = static_cast<size_t>(groups_of(count));
   for (size_t g = 0; g < groups; ++g) {
     const size_t first = g * kGroup, n = count - first < kGroup ? count - first : kGroup;
     const Range r = range_of(x + first, n, 0, 0);
-    steps[g] = (r.largest - r.least) / 15.0f;
+    steps[g] = (r.largest - r.least) / most;
     depths[g] = 0.0f - r.least;
     step = steps[g] > step ? steps[g] : step;
     depth = depths[g] > depth ? depths[g] : depth;
@@ -144,9 +147,10 @@ bool quantize_record(unsigned char* record, unsigned char* n, float* stored, con
   for (size_t i = 0; i < count; ++i)
     if (!(__builtin_fabsf(x[i]) < __builtin_inff())) return false;
   const bool code = coded_type(type);
+  const float most = most_of(type);
   if (!(code                       ? coded_groups(record, x, moments, count, type)
-        : record_groups(type) == 1 ? one_group(record, x, count)
-                                   : eight_groups(record, x, count)))
+        : record_groups(type) == 1 ? one_group(record, x, count, most)
+                                   : eight_groups(record, x, count, most)))
     return false;
   const size_t groups = static_cast<size_t>(groups_of(count)),
                width = code ? scale_span(type) : kGroup;
@@ -156,7 +160,7 @@ bool quantize_record(unsigned char* record, unsigned char* n, float* stored, con
              : grid_at(record, type, Layout::rows, groups, 0, first / kGroup);
     const float inverse = inverse_of(grid.scale);
     for (size_t i = first; i < count && i < first + width; ++i) {
-      n[i] = code ? coded(x[i] * inverse, type) : nearest_of((x[i] - grid.least) * inverse, 15);
+      n[i] = code ? coded(x[i] * inverse, type) : nearest_of((x[i] - grid.least) * inverse, most);
       stored[i] = code ? static_cast<float>(code_value(type, nullptr, n[i])) * grid.scale
                        : static_cast<float>(n[i]) * grid.scale + grid.least;
       if (code && grid.scale == 0.0f) n[i] = 0;

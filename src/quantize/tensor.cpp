@@ -68,14 +68,14 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
       break;
   }
   const unsigned bits = value_bits(r.type);
-  if (minimum_type(r.type)) {
-    const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
-    return static_cast<float>(code_in(*p, bits, k)) * grid.scale + grid.least;
-  }
-  if (coded_type(r.type)) {
+  if (record_groups(r.type) != 0) {
     const bool panel = r.layout == Layout::panel16;
     const unsigned code =
         code_at(in + group_at(r, o, k), bits, panel ? kLanes : 1, panel ? o : 0, k % kGroup);
+    if (minimum_type(r.type)) {
+      const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
+      return static_cast<float>(code) * grid.scale + grid.least;
+    }
     return static_cast<float>(code_value(r.type, in, code)) *
            coded_scale(in, r.type, r.layout, groups(r), r.first + o, k / scale_span(r.type));
   }

@@ -165,12 +165,12 @@ inline std::vector<unsigned char> quantized_panels(Random& random, size_t panels
   return w;
 }
 
-// The same of q4m and q4k: numbers of either sign, subnormal and zero, every code and every nibble.
+// The same of types with minima: numbers of either sign, subnormal and zero, and every code.
 inline std::vector<unsigned char> minimum_panels(Random& random, Type type, size_t panels,
                                                  size_t groups) {
   const size_t plane = static_cast<size_t>(record_plane_bytes(type, kLanes, groups)),
-               bytes = plane + groups * kLanes * kGroup / 2;
-  const size_t record = type == Type::q4m ? 64 : kSuperBytes * kLanes;
+               bytes = plane + groups * kLanes * code_bytes(value_bits(type));
+  const size_t record = record_bytes(type) * kLanes;
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p)
     for (size_t i = 0; i < bytes; ++i) {

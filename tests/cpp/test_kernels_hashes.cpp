@@ -92,13 +92,13 @@ void hash_minima(const Kernels& k, const Check& check) {
   }
 }
 
-// q4t, q2, q1, q2r, coded types and q2w likewise, with inputs of 8 and of 16 bits.
+// q4t, q2, q1, q2r, coded types, q2w, q5m and q5k likewise, with inputs of 8 and of 16 bits.
 void hash_codes(const Kernels& k, const Check& check) {
   Random random(20261128);
   const size_t rows = 19, panels = 5, n = panels * kLanes;
   Array<float> bias = floats(random, n), y(rows * n);
   for (const Type type : {Type::q4t, Type::q2, Type::q1, Type::q2r, Type::q6, Type::q4x,
-                          Type::q3, Type::q2w}) {
+                          Type::q3, Type::q2w, Type::q5m, Type::q5k}) {
     const size_t groups = whole_type(type) ? 12 : 11, spans = whole_type(type) ? 1 : groups,
                  length = groups / spans * kGroup;
     const std::vector<unsigned char> w = panels_of(random, type, panels, groups);

@@ -40,7 +40,7 @@ int32_t weight(Type type, const unsigned char* panel, const unsigned char* p, si
   const unsigned bits = value_bits(type),
                  n = code_at(p + k / kGroup * code_bytes(bits) * kLanes, bits, kLanes, o,
                              k % kGroup);
-  return minimum_type(type) ? static_cast<int32_t>(n) : code_value(type, panel, n);
+  return code_value(type, panel, n);
 }
 
 // Output o of a row, as the rule has it, from whole numbers of 64 bits; `values` are its weights.
@@ -155,7 +155,8 @@ TEST_CASE("rule 1.21: whole rows of activations to 16 bits, rotated or not") {
 TEST_CASE("rule 1.21: products of every type, with weights of −128 and inputs of ±32512") {
   Share share;
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q2, Type::q1, Type::q4m, Type::q4k,
-                          Type::q8r, Type::q2r, Type::q6, Type::q4x, Type::q3, Type::q2w})
+                          Type::q8r, Type::q2r, Type::q6, Type::q4x, Type::q3, Type::q2w,
+                          Type::q5m, Type::q5k})
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 7, 9, 16, 17, 30, 35})
       for (const size_t panels : Sizes{1, 2, 3, 9})
         for (const size_t groups : Sizes{2, 8, 10, 18, 54, 130}) {

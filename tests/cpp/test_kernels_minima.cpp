@@ -1,5 +1,5 @@
-// q4m and q4k, a scale and a minimum for each group: the products at every level, and rows of
-// tables.
+// q4m, q4k, q5m and q5k, a scale and a minimum for each group: the products at every level, and
+// rows of tables.
 #include "compare_products.h"
 #include "share.h"
 
@@ -7,23 +7,29 @@ using namespace kernel_test;
 
 namespace {
 
-constexpr Type kMinima[] = {Type::q4m, Type::q4k};
+constexpr Type kMinima[] = {Type::q4m, Type::q4k, Type::q5m, Type::q5k};
 
-// As docs/reference/file-format.md has them, of row o of a panel: n·d + m, of q4k n·(d·s) + m·t.
+// As docs/reference/file-format.md has them, of row o of a panel: n·d + m, or n·(d·s) + m·t where
+// eight groups share a record. Of five bits a group's nibbles have a byte of upper ones behind them
+// for eight columns four apart.
 struct Panel {
   Type type;
   const unsigned char* p;
   size_t groups;
-  size_t plane() const { return type == Type::q4m ? groups * 64 : (groups + 7) / 8 * 256; }
-  size_t bytes() const { return plane() + groups * 256; }
+  bool five() const { return type == Type::q5m || type == Type::q5k; }
+  bool alone() const { return type == Type::q4m || type == Type::q5m; }
+  size_t plane() const { return alone() ? groups * 64 : (groups + 7) / 8 * 256; }
+  size_t row_group() const { return five() ? 20 : 16; }
+  size_t bytes() const { return plane() + groups * row_group() * 16; }
   int value(size_t o, size_t k) const {
-    return p[plane() + k / 32 * 256 + k % 16 / 4 * 64 + o * 4 + k % 4] >> (k % 32 < 16 ? 0 : 4) &
-           15;
+    const unsigned char* const group = p + plane() + k / 32 * row_group() * 16;
+    const int low = group[k % 16 / 4 * 64 + o * 4 + k % 4] >> (k % 32 < 16 ? 0 : 4) & 15;
+    return five() ? low + 16 * (group[256 + o * 4 + k % 4] >> k % 32 / 4 & 1) : low;
   }
-  // Number `which` of a record, and of q4k the code that multiplies it.
+  // Number `which` of a record, and the code that multiplies it where there is one.
   float number(size_t o, size_t k, size_t which) const {
     const unsigned char* const at =
-        p + (type == Type::q4m ? k / 32 * 64 : k / 256 * 256) + 32 * which + 2 * o;
+        p + (alone() ? k / 32 * 64 : k / 256 * 256) + 32 * which + 2 * o;
     return widen_f16(static_cast<uint16_t>(at[0] | at[1] << 8));
   }
   uint32_t code(size_t o, size_t k, size_t which) const {
@@ -34,7 +40,7 @@ struct Panel {
   }
   float grid(size_t o, size_t k, size_t which) const {
     const float of = number(o, k, which);
-    return type == Type::q4m ? of : of * static_cast<float>(code(o, k, which));
+    return alone() ? of : of * static_cast<float>(code(o, k, which));
   }
   float scale(size_t o, size_t k) const { return grid(o, k, 0); }
   float minimum(size_t o, size_t k) const { return grid(o, k, 1); }
@@ -42,7 +48,7 @@ struct Panel {
 
 }  // namespace
 
-TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of ±127") {
+TEST_CASE("rule 1.20: products with minima, of the largest codes and activations of ±127") {
   Share share;
   for (const Type type : kMinima)
     for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 30, 35})
@@ -54,7 +60,24 @@ TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of 
         }
 }
 
-TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
+TEST_CASE("rules 1.20, 1.21: the largest sums with minima, of inputs of 8 and of 16 bits") {
+  const size_t groups = 9;
+  for (const Type type : kMinima)
+    for (const int sign : {1, -1}) {
+      const Panel shape{type, nullptr, groups};
+      std::vector<unsigned char> w(shape.bytes(), 0xff);
+      for (size_t i = 0; i < shape.plane(); ++i)  // scales of 1, or of 63; no minima
+        if (i % (record_bytes(type) * kLanes) < 64) w[i] = i % 64 < 32 && i % 2 != 0 ? 0x3c : 0;
+      const Panel panel{type, w.data(), groups};
+      const int most = panel.five() ? 31 : 15, scale = panel.alone() ? 1 : 63;
+      REQUIRE(panel.value(5, 77) == most);
+      REQUIRE(panel.scale(5, 77) == static_cast<float>(scale));
+      REQUIRE(compare_largest<Panel, 32>(panel, sign) ==
+              static_cast<float>(most * scale * 127 * sign) * static_cast<float>(groups * kGroup));
+    }
+}
+
+TEST_CASE("rows of tables: types with minima in panels and in rows") {
   for (const Type type : kMinima)
     for (const size_t cols : Sizes{1, 31, 32, 70, 255, 256, 288, 520}) {
       const size_t rows = 37, panels = 3, groups = static_cast<size_t>(groups_of(cols));
@@ -65,7 +88,8 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
       const size_t record = static_cast<size_t>(row_record_bytes(type, groups)),
                    flat_plane = (rows * record + 63) / 64 * 64;
       std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(type, rows, cols)));
-      REQUIRE(flat.size() == flat_plane + rows * groups * 16);
+      const size_t group = Panel{type, w.data(), groups}.row_group();
+      REQUIRE(flat.size() == flat_plane + rows * groups * group);
       for (size_t row = 0; row < rows; ++row) {
         const Panel panel{type, w.data() + row / kLanes * bytes, groups};
         const size_t o = row % kLanes;
@@ -74,8 +98,9 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
         std::vector<float> wanted(cols);
         for (size_t k = 0; k < groups * kGroup; ++k) {
           const int n = panel.value(o, k);
-          flat[flat_plane + row * groups * 16 + k / 32 * 16 + k % 16] |=
-              static_cast<unsigned char>(n << (k % 32 < 16 ? 0 : 4));
+          unsigned char* const to = &flat[flat_plane + (row * groups + k / 32) * group];
+          to[k % 16] |= static_cast<unsigned char>((n & 15) << (k % 32 < 16 ? 0 : 4));
+          if (panel.five()) to[16 + k % 4] |= static_cast<unsigned char>(n >> 4 << k % 32 / 4);
           volatile float value = static_cast<float>(n) * panel.scale(o, k);
           if (k < cols) wanted[k] = value + panel.minimum(o, k);
         }
@@ -84,7 +109,7 @@ TEST_CASE("rows of tables: q4m and q4k in panels and in rows") {
     }
 }
 
-TEST_CASE("layout: a panel of q4m and q4k has each byte of its rows' records once") {
+TEST_CASE("layout: a panel with minima has each byte of its rows' records once") {
   for (const Type type : kMinima)
     for (const size_t groups : Sizes{1, 2, 8, 9, 17}) {
       const size_t record = static_cast<size_t>(row_record_bytes(type, groups));

@@ -97,7 +97,7 @@ TEST_CASE("rule 1.29: groups of rotated activations to int8") {
 
 TEST_CASE("rule 1.29: a row that is looked up is rotated back") {
   for (const Type type : {Type::q8, Type::q4, Type::q4t, Type::q4m, Type::q4k, Type::q6, Type::q4x,
-                          Type::q3})
+                          Type::q3, Type::q5m, Type::q5k})
     for (const size_t cols : Sizes{20, 96, 100, 192, 576}) {
       Random random(cols);
       const std::vector<unsigned char> w =

@@ -75,7 +75,7 @@ inline void check_shape(const Kernels& k, const TileShape& s) {
 // Every number of rows of these with every number of panels, and of groups (of 64 with a scale a
 // row, else of 32).
 inline void check_shapes(const Kernels& k, Sizes rows, Sizes panels, Sizes steps) {
-  for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4, Type::q4k, Type::q6})
+  for (const Type type : {Type::q8r, Type::q2r, Type::q8, Type::q4, Type::q4k, Type::q6, Type::q5k})
     for (const size_t planes : {1, 2})
       for (const size_t r : rows)
         for (const size_t p : panels)

@@ -2,8 +2,8 @@
 """Writes the files of the archive that are not there: make_archive.py [DIRECTORY]. Always the same
 bytes. A file that is there is never written again.
 
-The archive has a file of every family of tests/golden/make_models.py in every type, and a file for
-every value that a field of the descriptor can have, and for every tokenizer's model: in
+The archive has a file of every family of tests/golden/make_models.py in every type of TYPES, and a
+file for every value that a field of the descriptor can have, and for every tokenizer's model: in
 tests/golden/models where a golden model is one, else in tests/golden/archive, as small as the
 family allows. archive/ARCHIVE.txt is its index: tests/machines/cross/archive_check.py writes and
 compares it.
@@ -33,6 +33,9 @@ from phasor.tokenizers.models import bert_bpe, pipeline  # noqa: E402
 VERSION = 1
 # Of the family "rotary" but for what has no type: two sections, taps, more norms, merged keys.
 TYPELESS = {"tiny-chat", "tiny-lfm2", "tiny-bitnet", "tiny-merged", "tiny-gemma4"}
+# What every family is there in. Types of five bits have the records of q4m and q4k, and are among
+# the golden models.
+TYPES = set(L.ROUNDED) - {L.Q5M, L.Q5K}
 TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters", "merged")
 
 
@@ -382,7 +385,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
     for name, (make, _) in M.MODELS.items():
         if name in TYPELESS:
             continue
-        for kind in set(L.ROUNDED) - set(M.types_of(name)):
+        for kind in TYPES - set(M.types_of(name)):
             file = f"v{VERSION}-{name.removeprefix('tiny-')}-{L.TYPES[kind]}"
             out[file] = (lambda make=make: small(make())), kind, M.sections_of(name)
     for name, make in {
@@ -406,7 +409,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:
         sections = marian_sections() if name == "marian" else {}
-        for kind in set(L.ROUNDED) if name == "marian" else (L.F16,):
+        for kind in TYPES if name == "marian" else (L.F16,):
             make = lambda name=name: translator(name)  # noqa: E731
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
     for kind in (L.F16, L.Q8):

@@ -783,9 +783,9 @@ WHOLE = {
 # A scale and a minimum for each group: the same kinds of models.
 MINIMA = {
     "tiny-post-sin": (L.Q4M, L.Q4K),
-    "tiny-rotary": (L.Q4K,),
-    "tiny-bert": (L.Q4M,),
-    "tiny-gptj": (L.Q4M, L.Q4K),
+    "tiny-rotary": (L.Q4K, L.Q5M),
+    "tiny-bert": (L.Q4M, L.Q5M),
+    "tiny-gptj": (L.Q4M, L.Q4K, L.Q5M, L.Q5K),
 }
 # Types with a rule of the models' own.
 GIVEN = {
@@ -799,7 +799,10 @@ INPUTS16 = {
     "tiny-pre-learned": (L.Q8,),
 }
 # Rotated inputs: a parallel block, and a tied embedding whose rows are looked up.
-ROTATED = {"tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q4T), "tiny-rotary": (L.Q8, L.Q4K)}
+ROTATED = {
+    "tiny-gptj": (L.Q8, L.Q4, L.Q4M, L.Q4K, L.Q4T, L.Q5M),
+    "tiny-rotary": (L.Q8, L.Q4K),
+}
 
 
 def types_of(name: str) -> tuple[int, ...]:

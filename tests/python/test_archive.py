@@ -22,7 +22,7 @@ from phasor.format import layout as L
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, VERSION, PhasorFile
 
 ROWS = A.read_index()
-TYPES = {L.TYPES[kind] for kind in L.ROUNDED}
+TYPES = {L.TYPES[kind] for kind in make_archive.TYPES}
 # Fields whose values are a choice have a small range; a tokenizer is absent, or in section 3 or 4,
 # and tanh is of a head only.
 CHOICES, NOT_VALUES = 8, {("target", "tokenizer"): {1, 2}, ("source", "tokenizer"): {1, 2}}

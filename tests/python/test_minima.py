@@ -1,4 +1,4 @@
-"""q4m and q4k: bytes by hand, the quantizer, and the product that the reference says."""
+"""Types with minima: bytes by hand, the quantizer, and the product that the reference says."""
 
 import numpy as np
 import pytest
@@ -29,19 +29,23 @@ def test_codes_by_hand_and_back():
     assert np.array_equal(back[0], scale) and np.array_equal(back[1], least)
 
 
+FIVES = (L.Q5M, L.Q5K)
+
+
 @pytest.mark.parametrize("rows, cols", [(1, 1), (16, 32), (37, 71), (20, 256), (17, 300)])
 @pytest.mark.parametrize("kind", L.MINIMA)
 def test_panels_and_rows_by_hand(rows, cols, kind):
     records, n = L.quantize(random(rows, cols), kind)
-    groups, size = -(-cols // 32), 4 if kind == L.Q4M else 16
-    count = groups if kind == L.Q4M else -(-groups // 8)
+    groups, (size, together) = -(-cols // 32), L.RECORDS[kind]
+    assert (size, together) == ((4, 1) if kind in (L.Q4M, L.Q5M) else (16, 8))
+    count, of_row = -(-groups // together), 20 if kind in FIVES else 16
     assert records.shape == (rows, count) and n.shape == (rows, 32 * groups)
-    assert n.min() >= 0 and n.max() <= 15 and not n[:, cols:].any()
+    assert n.min() >= 0 and n.max() <= (31 if kind in FIVES else 15) and not n[:, cols:].any()
     raw = records.view(np.uint8).reshape(rows, count, size)
     data = np.frombuffer(L.pack_panels(records, n, cols, kind), np.uint8)
     plane = 16 * count * size
     panel_bytes = L.panel_bytes(kind, cols)
-    assert panel_bytes == plane + 256 * groups and data.size == -(-rows // 16) * panel_bytes
+    assert panel_bytes == plane + 16 * of_row * groups and data.size == -(-rows // 16) * panel_bytes
     for row in range(rows):
         panel, o = data[row // 16 * panel_bytes :][:panel_bytes], row % 16
         for r in range(count):
@@ -50,16 +54,21 @@ def test_panels_and_rows_by_hand(rows, cols, kind):
             assert np.array_equal(of[32 + 2 * o :][:2], raw[row, r, 2:4])
             assert all(of[64 + 16 * i + o] == raw[row, r, 4 + i] for i in range(size - 4))
         for k in range(cols):
-            at = plane + k // 32 * 256 + k % 16 // 4 * 64 + o * 4 + k % 4
-            assert panel[at] >> (0 if k % 32 < 16 else 4) & 15 == n[row, k]
+            at = plane + k // 32 * 16 * of_row
+            low = panel[at + k % 16 // 4 * 64 + o * 4 + k % 4] >> (0 if k % 32 < 16 else 4) & 15
+            high = panel[at + 256 + o * 4 + k % 4] >> k % 32 // 4 & 1 if kind in FIVES else 0
+            assert low + 16 * high == n[row, k]
     back = L.unpack_panels(data, cols, kind)
     assert np.array_equal(back[0][:rows], records) and np.array_equal(back[1][:rows], n)
     assert not back[0][rows:].view(np.uint8).any() and not back[1][rows:].any()
     packed = np.frombuffer(L.pack_rows(records, n, cols, kind), np.uint8)
     values = -(-rows * count * size // 64) * 64
-    assert packed.size == values + rows * groups * 16 == L.tensor_bytes(kind, L.ROWS, rows, cols, 0)
+    assert packed.size == values + rows * groups * of_row
+    assert packed.size == L.tensor_bytes(kind, L.ROWS, rows, cols, 0)
     assert np.array_equal(packed[: raw.size], raw.ravel())
-    assert packed[values] == int(n[0, 0]) | int(n[0, 16]) << 4
+    assert packed[values] == int(n[0, 0]) & 15 | (int(n[0, 16]) & 15) << 4
+    if kind in FIVES:
+        assert packed[values + 16] == sum((int(n[0, 4 * i]) >> 4) << i for i in range(8))
     back = L.unpack_rows(packed, rows, cols, kind)
     assert np.array_equal(back[0], records) and np.array_equal(back[1], n)
 
@@ -70,12 +79,13 @@ def test_the_nearest_value_of_the_grid_is_taken(kind):
     records, n = L.quantize(x, kind)
     scale, least = minima.grids(records, 300, kind)
     padded = np.pad(x, ((0, 0), (0, 20)), mode="edge").reshape(24, 10, 32)
-    grid = scale[..., None] * np.arange(16) + least[..., None]
+    most = 31 if kind in FIVES else 15
+    grid = scale[..., None] * np.arange(most + 1) + least[..., None]
     nearest = np.abs(padded[..., None] - grid[:, :, None]).min(axis=3).reshape(24, -1)[:, :300]
     kept = L.dequantize(records, n, 300, kind)
     assert np.allclose(np.abs(kept - x), nearest, rtol=0, atol=1e-5)
     spread = padded.max(axis=2) - padded.min(axis=2)
-    assert (np.abs(kept - x).reshape(24, -1)[:, :288].max() <= spread.max() / 15).all()
+    assert (np.abs(kept - x).reshape(24, -1)[:, :288].max() <= spread.max() / most).all()
     assert np.array_equal(L.dequantize(records, n, 300, kind, np.float32), kept.astype(np.float32))
 
 
@@ -86,6 +96,8 @@ def test_groups_that_fit_come_back():
         records, n = L.quantize(np.zeros((2, 70), np.float32), kind)
         assert not records.view(np.uint8).any() and not n.any()
     assert np.array_equal(L.dequantize(*L.quantize(x, L.Q4M), 64, L.Q4M), x)
+    x = np.tile(np.arange(32, dtype=np.float32) - 7, (3, 2))
+    assert np.array_equal(L.dequantize(*L.quantize(x, L.Q5M), 64, L.Q5M), x)
     one = np.full((1, 33), 0.3, np.float32)
     assert np.abs(L.dequantize(*L.quantize(one, L.Q4M), 33, L.Q4M) - one).max() < 1e-6
 

@@ -92,6 +92,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
         ("--type", "q4k", "--output-type", "q4m"),
         ("--type", "q4t", "--output-type", "q6"),
         ("--type", "q3", "--output-type", "q4x"),
+        ("--type", "q5k", "--output-type", "q5m"),
         ("--type", "f32", "--output-type", "bf16"),
     ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
@@ -119,6 +120,7 @@ def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
         (L.Q4T, L.Q4T),
         (L.Q6, L.Q6),
         (L.Q4X, L.Q3),
+        (L.Q5K, L.Q5M),
     ):
         quantize(
             phasor,
@@ -238,7 +240,8 @@ def rows_of(path: Path, inputs: int | None = None) -> dict[int, tuple]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["q8", "q4", "q4m", "q4k", "q4t", "q6", "q4x", "q3", "q8r", "q8rh", "q2", "q2w", "q1", "q2r"],
+    ["q8", "q4", "q4m", "q4k", "q4t", "q6", "q4x", "q3", "q8r", "q8rh", "q2", "q2w", "q1", "q2r"]
+    + ["q5m", "q5k"],
 )
 def test_inputs_alone_leave_every_matrix_as_it_is(phasor, kind, tmp_path):
     """Also types to which nothing is rounded."""

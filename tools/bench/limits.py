@@ -30,7 +30,7 @@ from bench.common import (
 from bench.decoder import CT2, LLAMA, PEERS, theirs
 from bench.models import SHAPES, model
 
-TYPES = ("f32", "f16", "bf16", "q8", "q8r", "q8rh", "q4", "q4m", "q4k", "q4t", "q6", "q4x", "q3")
+TYPES = tuple("f32 f16 bf16 q8 q8r q8rh q4 q4m q4k q5m q5k q4t q6 q4x q3".split())
 COPIED = f"{OURS}, --load copy"
 LIBRARIES = {"OpenBLAS": "numpy", "oneDNN": "torch"}  # name in peers.py
 # (rows, outputs, inputs): a prompt of 512 through the 135M Llama's layers, MiniLM's, then squares.

@@ -71,6 +71,8 @@ TYPES = (
     ("q6", None),
     ("q4x", None),
     ("q3", None),
+    ("q5m", None),
+    ("q5k", None),
 )  # of the matrices, and of the output's where it is another
 FLOATS = ("f32", "f16", "bf16")
 WEIGHED = tuple(L.TYPES[k] for k in L.ROUNDED if k in L.GROUPED + L.CODED)  # by moments

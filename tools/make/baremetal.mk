@@ -21,18 +21,19 @@ BM_STACK_netduinoplus2    := 8192
 # All golden models do not fit its flash at once: an image for each of these groups.
 # The models of the first half and of the second, where all together do not fit into the board's flash for weights.
 BM_PARTS_mps3-an547 := first second
-BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9 10 11
+BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7 8 9 10 11 12
 BM_PART_1 := alibi three-way-f32 post-sin-f32
-BM_PART_2 := bert gptj-f16 gptj-q8
+BM_PART_2 := bert gptj-f16
 BM_PART_3 := chat clipped d2l
 BM_PART_4 := neox olmo2 opt classes-f32 gptj-q8r
 BM_PART_5 := post-sin-f16 post-sin-bf16 post-sin-q8 post-sin-q8r post-sin-q8rh
 BM_PART_6 := gptj-f32 gptj-bf16 relative lm
 BM_PART_7 := rotary-f32 rotary-f16 rotary-bf16 rotary-q8 rotary-q4 rotary-q8rh t5 three-way-lm
-BM_PART_8 := gptj-inputs16 additive albert
+BM_PART_8 := gptj-inputs16 additive
 BM_PART_9 := disentangled modernbert pre-learned
-BM_PART_10 := lfm2 bitnet gptj-rotated rotary-rotated
+BM_PART_10 := lfm2 bitnet gptj-rotated
 BM_PART_11 := three-way-q8 gptj-q8rh post-sin-q4 rotary-q4k gptj-q4 gptj-q4x gptj-q3 gptj-q6 gptj-q4t gptj-q4k gptj-q4m gptj-q2 gptj-q2w gptj-q1 gptj-q2r classes-q8
+BM_PART_12 := gptj-q8 albert rotary-rotated gptj-q5m gptj-q5k rotary-q5m
 # tiny-gemma4's block has 11 KiB: it runs on the other boards.
 
 # The host's program, with all that it can do, counts and converts.

@@ -32,15 +32,14 @@ struct HeliumProducts : HeliumChains {
       return vmladavaq_s8(vmladavaq_s8(sum, gathered<Output * 4>(address), x0),
                           gathered<256 + Output * 4>(address), x1);
     }
-    static constexpr Type kMinima = Type::f32;  // none
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
   };
   template <Type T>
   struct Codes {
     static constexpr Type kType = T;
     static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
-    static constexpr Type kMinima = Type::f32;
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) {
+      if constexpr (minimum_type(T)) return sum;
       return vsubq_n_s32(sum, static_cast<int32_t>(code_less(T)) * total);
     }
   };
@@ -98,15 +97,10 @@ struct HeliumProducts : HeliumChains {
   using Q2 = Fields<Type::q2>;
   using Q2w = Fields<Type::q2w>;
   using Q1 = Fields<Type::q1>;
-  struct Q4m : Q4 {  // nibbles as they are, and minima
-    static constexpr Type kMinima = Type::q4m;
-    static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
-  };
-  struct Q4k : Q4m {
-    static constexpr Type kMinima = Type::q4k;
-  };
-  // What eight groups of q4k share, for 16 outputs: their scale and minimum, and the codes of
-  // scale_code and minimum_code that multiply them.
+  using Q4m = Nibbles<Type::q4m>;
+  using Q4k = Nibbles<Type::q4k>;
+  // What eight groups of q4k or q5k share, for 16 outputs: their scale and minimum, and the codes
+  // of scale_code and minimum_code that multiply them.
   struct Super {
     float number[2][kLanes];
     unsigned char codes[2][kSuper][kLanes];
@@ -159,7 +153,7 @@ struct HeliumProducts : HeliumChains {
     return load(of.number + first) * v4{vcvtq_f32_s32(vldrbq_s32(code))};
   }
   template <class Q>
-  static constexpr bool kSupers = Q::kMinima == Type::q4k || coded_type(Q::kType);
+  static constexpr bool kSupers = record_groups(Q::kType) == kSuper;
   template <class Q>
   using Plane = std::conditional_t<
       kSupers<Q>, std::conditional_t<coded_type(Q::kType), Coded<Q::kType>, Super>,
@@ -174,7 +168,7 @@ struct HeliumProducts : HeliumChains {
       return load(plane.number[minimum] + first) *
              v4{vcvtq_f32_u32(vldrbq_u32(plane.codes[minimum][g % kSuper] + first))};
     else
-      return halves(minimum_type(Q::kMinima)
+      return halves(minimum_type(Q::kType)
                         ? plane + (4 * g + 2 * minimum) * kLanes + 2 * first
                         : plane + panel_scale(Q::kType, first, g));
   }
@@ -188,6 +182,12 @@ struct HeliumProducts : HeliumChains {
     sum = vsetq_lane_s32(Q::template dot<First + 2>(panel, address, x0, x1), sum, 2);
     sum = vsetq_lane_s32(Q::template dot<First + 3>(panel, address, x0, x1), sum, 3);
     return {vcvtq_f32_s32(Q::less(sum, xsum))};
+  }
+  // Σx of a group.
+  template <size_t Planes>
+  static PHASOR_INLINE float total(const int32_t* xsum, size_t groups, size_t g) {
+    const float sum = static_cast<float>(xsum[g]);
+    return Planes == 1 ? sum : fma1(255.0f, sum, static_cast<float>(xsum[groups + g]));
   }
   // Adds one group, with the values x0 and x1, to the rows' chains. With two planes (1.21) the
   // values of lo begin at `lo`.
@@ -204,12 +204,8 @@ struct HeliumProducts : HeliumChains {
     }
     const v4 scale = {vmulq_n_f32(scale_of<Q>(plane, g, First, false).v, xs[g])};
     acc = fma(sum, scale, acc);
-    if constexpr (minimum_type(Q::kMinima)) {
-      float total = static_cast<float>(xsum[g]);
-      if constexpr (Planes == 2)
-        total = fma1(255.0f, total, static_cast<float>(xsum[groups + g]));
-      acc = fma(scale_of<Q>(plane, g, First, true), xs[g] * total, acc);
-    }
+    if constexpr (minimum_type(Q::kType))
+      acc = fma(scale_of<Q>(plane, g, First, true), xs[g] * total<Planes>(xsum, groups, g), acc);
   }
   // One row by one panel.
   template <class Q, size_t Planes>
@@ -223,8 +219,8 @@ struct HeliumProducts : HeliumChains {
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
     for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
       if constexpr (kSupers<Q>) {
-        constexpr Type kOf = coded_type(Q::kType) ? Q::kType : Type::q4k;
-        if (g % kSuper == 0) unpack(&plane, scales + g / kSuper * (record_bytes(kOf) * kLanes));
+        if (g % kSuper == 0)
+          unpack(&plane, scales + g / kSuper * (record_bytes(Q::kType) * kLanes));
       }
       const uint32x4_t address =
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
@@ -237,13 +233,14 @@ struct HeliumProducts : HeliumChains {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
-  // Codes in two fields (CodeStep), with a scale for each half of a group (1.27, 1.30).
+  // Codes in two fields (CodeStep), with a scale for each half of a group (1.27, 1.30), or a scale
+  // and a minimum for it (1.20).
   template <Type T>
   struct Fine {
-    static constexpr Type kType = T, kMinima = Type::f32;
+    static constexpr Type kType = T;
     static constexpr unsigned kLow = low_bits(value_bits(T)), kHigh = value_bits(T) - kLow;
     static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
-    static_assert((kLow == 4 && kHigh == 2) || (kLow == 2 && kHigh == 1), "as in codes");
+    static_assert(kLow == 4 || (kLow == 2 && kHigh == 1), "as in codes");
     // Where an output's words of four values of k are, whose fields begin `Bits` further left in
     // each lane that has the bytes of one before; and how far these move to begin at one place,
     // those of the second half four bits on.
@@ -276,9 +273,9 @@ struct HeliumProducts : HeliumChains {
                        above = vreinterpretq_u8_u32(
                            vshlq_u32(vreinterpretq_u32_s8(b), by_high));
       if constexpr (kLow == 4) {
-        const uint8x16_t six = vdupq_n_u8(63);
-        n[0] = vreinterpretq_s8_u8(vandq_u8(vsliq_n_u8(below, above, 4), six));
-        n[1] = vreinterpretq_s8_u8(vandq_u8(vsriq_n_u8(above, below, 4), six));
+        const uint8x16_t all = vdupq_n_u8((1u << value_bits(T)) - 1);
+        n[0] = vreinterpretq_s8_u8(vandq_u8(vsliq_n_u8(below, above, 4), all));
+        n[1] = vreinterpretq_s8_u8(vandq_u8(vsriq_n_u8(above, below, 4), all));
       } else {
         const uint8x16_t two = vreinterpretq_u8_u32(
                              vshlq_u32(vreinterpretq_u32_s8(a), by_low)),
@@ -289,46 +286,57 @@ struct HeliumProducts : HeliumChains {
       }
     }
   };
-  // The sums of output First + O with each plane's halves x into the lanes of `sum`.
+  // The sums of output First + O with each plane's halves x into the lanes of `sum`: of each scale.
+  template <Type T>
+  static constexpr size_t kParts = kGroup / scale_span(T);
   template <Type T, size_t Planes, int First, int O>
-  static PHASOR_INLINE void fine_sums(int32x4_t (&sum)[Planes][2], const Fine<T>& fine,
+  static PHASOR_INLINE void fine_sums(int32x4_t (&sum)[Planes][kParts<T>], const Fine<T>& fine,
                                       uint32_t at, const int8x16_t (&x)[Planes][2]) {
     int8x16_t n[2];
     fine.template codes<First + O>(n, at);
     PHASOR_UNROLL for (size_t i = 0; i < Planes; ++i)
-      PHASOR_UNROLL for (size_t h = 0; h < 2; ++h)
-        sum[i][h] = O == 0 ? vdupq_n_s32(vmladavq_s8(n[h], x[i][h]))
-                           : vsetq_lane_s32(vmladavq_s8(n[h], x[i][h]), sum[i][h], O);
+      PHASOR_UNROLL for (size_t h = 0; h < kParts<T>; ++h) {
+        int32_t of = vmladavq_s8(n[h], x[i][h]);
+        if constexpr (kParts<T> == 1) of = vmladavaq_s8(of, n[1], x[i][1]);
+        sum[i][h] = O == 0 ? vdupq_n_s32(of) : vsetq_lane_s32(of, sum[i][h], O);
+      }
   }
   // Adds one group to the chains of outputs First … First + 3. less: 32·Σx or 4·Σx of each plane's
-  // halves.
+  // halves. all: sx·Σx of the group.
   template <Type T, size_t Planes, int First>
   static PHASOR_INLINE void four_fine(v4& acc, const Fine<T>& fine, uint32_t at,
                                       const int8x16_t (&x)[Planes][2],
-                                      const int32_t (&less)[Planes][2], const Coded<T>& scales,
-                                      size_t g, float sx) {
-    int32x4_t sum[Planes][2];
+                                      const int32_t (&less)[Planes][2],
+                                      const Plane<Fine<T>>& scales, size_t g, float sx, float all) {
+    int32x4_t sum[Planes][kParts<T>];
     fine_sums<T, Planes, First, 0>(sum, fine, at, x);
     fine_sums<T, Planes, First, 1>(sum, fine, at, x);
     fine_sums<T, Planes, First, 2>(sum, fine, at, x);
     fine_sums<T, Planes, First, 3>(sum, fine, at, x);
-    PHASOR_UNROLL for (size_t h = 0; h < 2; ++h) {
+    PHASOR_UNROLL for (size_t h = 0; h < kParts<T>; ++h) {
       const auto of = [&](size_t i) PHASOR_LAMBDA {
+        if constexpr (minimum_type(T)) return v4{vcvtq_f32_s32(sum[i][h])};
         return v4{vcvtq_f32_s32(vsubq_n_s32(sum[i][h], less[i][h]))};
       };
       v4 total = of(0);
       if constexpr (Planes == 2) total = fma(total, 255.0f, of(1));
-      const v4 scale = coded_scale(scales, 2 * (g % kSuper) + h, First);
+      v4 scale;
+      if constexpr (minimum_type(T))
+        scale = scale_of<Fine<T>>(scales, g, First, false);
+      else
+        scale = coded_scale(scales, 2 * (g % kSuper) + h, First);
       acc = fma(total, v4{vmulq_n_f32(scale.v, sx)}, acc);
     }
+    if constexpr (minimum_type(T)) acc = fma(scale_of<Fine<T>>(scales, g, First, true), all, acc);
   }
   template <Type T, size_t Planes>
   static PHASOR_APART void fine_chains(float* y, const int8_t* x, const float* xs,
-                                       const unsigned char* plane, const unsigned char* w,
-                                       size_t groups) {
+                                       const int32_t* xsum, const unsigned char* plane,
+                                       const unsigned char* w, size_t groups) {
     const size_t apart = groups * kGroup;
     const Fine<T> fine;
-    Coded<T> scales;
+    Plane<Fine<T>> scales;
+    if constexpr (!kSupers<Fine<T>>) scales = plane;
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
     for (size_t g = 0; g < groups; ++g, x += kGroup, w += Fine<T>::kGroupBytes) {
@@ -340,16 +348,21 @@ struct HeliumProducts : HeliumChains {
           values[i][h] = vldrbq_s8(x + i * apart + h * kHalf);
           less[i][h] = int32_t{code_less(T)} * vaddvq_s8(values[i][h]);
         }
-      if (g % kSuper == 0) unpack(&scales, plane + g / kSuper * (record_bytes(T) * kLanes));
-      four_fine<T, Planes, 0>(acc[0], fine, at, values, less, scales, g, xs[g]);
-      four_fine<T, Planes, 4>(acc[1], fine, at, values, less, scales, g, xs[g]);
-      four_fine<T, Planes, 8>(acc[2], fine, at, values, less, scales, g, xs[g]);
-      four_fine<T, Planes, 12>(acc[3], fine, at, values, less, scales, g, xs[g]);
+      float all = 0.0f;
+      if constexpr (minimum_type(T)) all = xs[g] * total<Planes>(xsum, groups, g);
+      if constexpr (kSupers<Fine<T>>)
+        if (g % kSuper == 0) unpack(&scales, plane + g / kSuper * (record_bytes(T) * kLanes));
+      four_fine<T, Planes, 0>(acc[0], fine, at, values, less, scales, g, xs[g], all);
+      four_fine<T, Planes, 4>(acc[1], fine, at, values, less, scales, g, xs[g], all);
+      four_fine<T, Planes, 8>(acc[2], fine, at, values, less, scales, g, xs[g], all);
+      four_fine<T, Planes, 12>(acc[3], fine, at, values, less, scales, g, xs[g], all);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
   using Q6 = Fine<Type::q6>;
   using Q3 = Fine<Type::q3>;
+  using Q5m = Fine<Type::q5m>;
+  using Q5k = Fine<Type::q5k>;
   struct Q8r : Q8 {  // q8's values; one scale a row
     static constexpr Type kType = Type::q8r;
   };
@@ -397,9 +410,7 @@ struct HeliumProducts : HeliumChains {
                          size_t bias_n, size_t panels, size_t groups) {
     constexpr bool kOneScale = whole_type(Q::kType);
     const size_t plane = kOneScale ? kLanes * sizeof(float)
-                         : minimum_type(Q::kMinima)
-                             ? static_cast<size_t>(record_plane_bytes(Q::kMinima, kLanes, groups))
-                             : panel_plane_bytes(Q::kType, groups),
+                                   : panel_plane_bytes(Q::kType, groups),
                  bytes = plane + groups * Q::kGroupBytes, row = Planes * groups * kGroup;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
@@ -408,9 +419,9 @@ struct HeliumProducts : HeliumChains {
           whole_row<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs[r], xsum + r * Planes,
                                panel, groups);
       for (size_t r = 0; r < rows && !kOneScale; ++r)
-        if constexpr (fine_type(Q::kType))
+        if constexpr (low_bits(value_bits(Q::kType)) != value_bits(Q::kType))
           fine_chains<Q::kType, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
-                                        panel, panel + plane, groups);
+                                        xsum + r * Planes * groups, panel, panel + plane, groups);
         else
           group_chains<Q, Planes>(y + r * ldy + p * kLanes, xq + r * row, xs + r * groups,
                                   xsum + r * Planes * groups, panel, panel + plane, groups);

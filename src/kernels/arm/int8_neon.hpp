@@ -203,7 +203,7 @@ struct FineCodes : Int8 {
     }
   }
 };
-// Half a group's sums in 16 bits: 4·32·127 fits.
+// Half a group's sums in 16 bits: 4·32·127 fits, and a whole one's of five bits: 8·31·127.
 template <Type T>
 struct FineNeon : FineCodes<T, Int8Neon, true> {
   using Weights = Int8Neon::Weights;

@@ -57,18 +57,33 @@ struct HalfQ8 {
     }
   }
 };
-struct HalfQ4 {
-  static constexpr bool kMinima = false;
-  static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
-  static PHASOR_INLINE int32_t start(int32_t sum) { return -8 * sum; }
+// Codes of four bits, or of five, whose upper bits are behind the nibbles (CodeStep).
+template <Type T>
+struct HalfCodes {
+  static constexpr bool kMinima = minimum_type(T);
+  static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
+  static PHASOR_INLINE int32_t start(int32_t sum) {
+    return -static_cast<int32_t>(code_less(T)) * sum;
+  }
+  // With the upper bit of step S.
+  template <size_t S>
+  static PHASOR_INLINE uint8x16_t whole(uint8x16_t low, const unsigned char* w) {
+    if constexpr (value_bits(T) == 5) {
+      const uint8x16_t high = moved<S>(vld1q_u8(w + CodeStep<T, S>::kHighAt));
+      low = vandq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(31));
+    }
+    return low;
+  }
   template <int K>
   static PHASOR_INLINE void step(int32x4_t (&s)[kRows][2], const int8x16_t (&low)[kRows],
                                  const int8x16_t (&high)[kRows], const unsigned char* w) {
     uint8x16_t both[2];
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) both[i] = vld1q_u8(w + K * 64 + i * 16);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      const int8x16_t a = vreinterpretq_s8_u8(vandq_u8(both[i], vdupq_n_u8(15))),
-                      b = vreinterpretq_s8_u8(vshrq_n_u8(both[i], 4));
+      const unsigned char* const at = w + i * 16;
+      const int8x16_t a = vreinterpretq_s8_u8(
+                          whole<K>(vandq_u8(both[i], vdupq_n_u8(15)), at)),
+                      b = vreinterpretq_s8_u8(whole<K + 4>(vshrq_n_u8(both[i], 4), at));
       PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
         s[r][i] = vdotq_laneq_s32(s[r][i], a, low[r], K);
         s[r][i] = vdotq_laneq_s32(s[r][i], b, high[r], K);
@@ -87,11 +102,6 @@ struct HalfQ4 {
     step<2>(s, low, high, w);
     step<3>(s, low, high, w);
   }
-};
-
-struct HalfQ4m : HalfQ4 {
-  static constexpr bool kMinima = true;
-  static PHASOR_INLINE int32_t start(int32_t) { return 0; }
 };
 
 // The same tile of all of K, its sums scaled once: four rows by a whole panel, 16 integer
@@ -195,7 +205,9 @@ struct Tiled : Body<Level> {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    using Half = std::conditional_t<Q::kMinima, HalfQ4m, HalfQ4>;
+    using Nibbles = std::conditional_t<Q::kMinima, HalfCodes<Type::q4m>, HalfCodes<Type::q4>>;
+    using Half = std::conditional_t<Q::kGroupBytes == HalfCodes<Type::q5m>::kGroupBytes,
+                                    HalfCodes<Type::q5m>, Nibbles>;
     using Grouped = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, Half>;
     using Tile = std::conditional_t<Q::kOneScale, Whole, Grouped>;
     const Outputs out = {y, ldy, bias, bias_n};

@@ -99,7 +99,7 @@ struct Q8 {
 template <Type T>
 struct Codes {
   static constexpr Type kType = T;
-  static constexpr bool kMinima = false;
+  static constexpr bool kMinima = minimum_type(T);
   static constexpr unsigned kBits = value_bits(T), kMore = code_step(T) == 2 ? 1 : 0;
   static constexpr size_t kApart = code_bytes(kBits), kGroupBytes = kLanes * kApart;
   static constexpr int32_t kOffset = static_cast<int32_t>(code_less(T));
@@ -141,23 +141,16 @@ struct Codes {
         }
   }
 };
-using Q4 = Codes<Type::q4>;
-
-// Nibbles as they are, with scales and minima (grid_at) of four outputs side by side: o is the
-// first of them among the panel's 16.
-struct Q4m : Q4 {
-  static constexpr bool kMinima = true;
-  static constexpr Type kType = Type::q4m;
-  static PHASOR_INLINE void grids(Grid (&to)[4], const unsigned char* plane, size_t o, size_t g) {
+// The scales and minima (grid_at) of four outputs side by side: o is the first of them among the
+// panel's 16.
+template <Type T>
+PHASOR_INLINE void grids(Grid (&to)[4], const unsigned char* plane, size_t o, size_t g) {
+  if constexpr (record_groups(T) == 1) {
     const unsigned char* p = plane + g * (kLanes * 4) + o * 2;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
       to[i] = {half_at(p + 2 * i), half_at(p + kLanes * 2 + 2 * i)};
-  }
-};
-struct Q4k : Q4m {
-  static constexpr Type kType = Type::q4k;
-  // scale_code and minimum_code of four outputs, a byte each.
-  static PHASOR_INLINE void grids(Grid (&to)[4], const unsigned char* plane, size_t o, size_t g) {
+  } else {
+    // scale_code and minimum_code of four outputs, a byte each
     const unsigned char *p = plane + g / kSuper * (kSuperBytes * kLanes) + o * 2,
                         *codes = p + kLanes * 4 - o;
     const size_t i = g % kSuper % 4;
@@ -173,6 +166,37 @@ struct Q4k : Q4m {
     PHASOR_UNROLL for (size_t j = 0; j < 4; ++j)
       to[j] = {half_at(p + 2 * j) * static_cast<float>(scale >> 8 * j & 63u),
                half_at(p + kLanes * 2 + 2 * j) * static_cast<float>(least >> 8 * j & 63u)};
+  }
+}
+
+// Codes of five bits, from 0 on: four values of k of each half of a group at a time.
+template <Type T>
+struct Fives {
+  static constexpr Type kType = T;
+  static constexpr bool kMinima = true;
+  static constexpr size_t kGroupBytes = kLanes * code_bytes(value_bits(T));
+  // Steps j and j + 4 of an output.
+  static PHASOR_INLINE void add_steps(int32_t& sum, const unsigned char* w, unsigned j,
+                                      const uint32_t (&x)[4]) {
+    const uint32_t low = word(w + 64 * j), high = word(w + CodeStep<T, 0>::kHighAt) >> j;
+    PHASOR_UNROLL for (unsigned i = 0; i < 4; ++i) {
+      const unsigned from = i / 2 * 4 + i % 2 * 8;
+      const uint32_t upper = from < 4 ? high << 4 : high >> (from - 4);
+      add_products(sum, (low >> from & 0x000f000fu) | (upper & 0x00100010u), x[i]);
+    }
+  }
+  template <size_t Planes>
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, size_t apart,
+                                       const unsigned char*, const unsigned char* w, size_t) {
+    for (unsigned j = 0; j < 4; ++j, x += 4) {
+      uint32_t both[4];
+      inputs<Planes>(both[0], both[1], x, apart);
+      inputs<Planes>(both[2], both[3], x + kGroup / 2, apart);
+      add_steps(s.a, w, j, both);
+      add_steps(s.b, w + 4, j, both);
+      add_steps(s.c, w + 8, j, both);
+      add_steps(s.d, w + 12, j, both);
+    }
   }
 };
 
@@ -305,7 +329,7 @@ PHASOR_APART void with_minima(float* y, const int8_t* x, const float* xs, const 
     const int32_t isum[4] = {s.a, s.b, s.c, s.d};
     const float all = xs[g] * static_cast<float>(total<Planes>(xsum, groups, g));
     Grid grid[4];
-    Q::grids(grid, plane, o, g);
+    grids<Q::kType>(grid, plane, o, g);
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * grid[i].scale, acc[i]);
       acc[i] = fma1(all, grid[i].least, acc[i]);
@@ -408,15 +432,17 @@ struct Body {
     static constexpr Type kType = Type::q8r;
   };
   using Q8 = phasor::Q8;
-  using Q4 = phasor::Q4;
+  using Q4 = Codes<Type::q4>;
   using Q4t = Codes<Type::q4t>;
   using Q4x = Codes<Type::q4x>;
   using Q2 = Codes<Type::q2>;
   using Q2w = Codes<Type::q2w>;
   using Q1 = Codes<Type::q1>;
   using Q2r = Codes<Type::q2r>;
-  using Q4m = phasor::Q4m;
-  using Q4k = phasor::Q4k;
+  using Q4m = Codes<Type::q4m>;
+  using Q4k = Codes<Type::q4k>;
+  using Q5m = Fives<Type::q5m>;
+  using Q5k = Fives<Type::q5k>;
   using Q6 = Fine<Type::q6>;
   using Q3 = Fine<Type::q3>;
   template <class Q, size_t Planes>

@@ -241,8 +241,9 @@ struct FineOf256 : Int8 {
     return w;
   }
 };
+// 8·32·127 of codes less 32 fits 16 bits; sums of a whole group have 32.
 template <Type T>
-struct FineAvx2 : FineOf256<T, Int8Avx2> {  // 8·32·127 of codes less 32 fits 16 bits
+struct FineAvx2 : FineOf256<T, Int8Avx2> {
   using Sum = Int8Avx2::Sum;
   using Weights = typename FineOf256<T, Int8Avx2>::Weights;
   static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) {
@@ -250,11 +251,16 @@ struct FineAvx2 : FineOf256<T, Int8Avx2> {  // 8·32·127 of codes less 32 fits 
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Int8Avx2::Values x) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      s.v[i] = _mm256_add_epi16(s.v[i], _mm256_maddubs_epi16(w.v[i], x));
+      const __m256i pairs = _mm256_maddubs_epi16(w.v[i], x);
+      s.v[i] = minimum_type(T)
+                   ? _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+                   : _mm256_add_epi16(s.v[i], pairs);
       keep(s.v[i]);
     }
   }
-  static PHASOR_INLINE auto to_float(const Sum& s) { return Int4mAvx2::to_float(s); }
+  static PHASOR_INLINE auto to_float(const Sum& s) {
+    return minimum_type(T) ? Int8Avx2::to_float(s) : Int4mAvx2::to_float(s);
+  }
 };
 #if defined(__AVXVNNI__)
 template <Type T>

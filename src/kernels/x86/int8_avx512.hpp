@@ -173,16 +173,21 @@ struct FineOf512 : Int8 {
         kAndOr);
   }
 };
+// 8·32·127 of codes less 32 fits 16 bits; sums of a whole group have 32.
 template <Type T>
-struct FineAvx512 : FineOf512<T, Int8Avx512> {  // 8·32·127 of codes less 32 fits 16 bits
+struct FineAvx512 : FineOf512<T, Int8Avx512> {
   static PHASOR_INLINE void words(int32_t (&to)[2], const int8_t* x) {
     fine_words<T, false>(to, x);
   }
   static PHASOR_INLINE void dot(__m512i& s, __m512i w, Int8Avx512::Values x) {
-    s = _mm512_add_epi16(s, _mm512_maddubs_epi16(w, x));
+    const __m512i pairs = _mm512_maddubs_epi16(w, x);
+    s = minimum_type(T) ? _mm512_add_epi32(s, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))
+                        : _mm512_add_epi16(s, pairs);
     keep(s);
   }
-  static PHASOR_INLINE V512 to_float(__m512i s) { return Int4mAvx512::to_float(s); }
+  static PHASOR_INLINE V512 to_float(__m512i s) {
+    return minimum_type(T) ? Int8Avx512::to_float(s) : Int4mAvx512::to_float(s);
+  }
 };
 #if defined(__AVX512VNNI__)
 template <Type T>

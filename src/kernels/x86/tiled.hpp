@@ -58,10 +58,6 @@ struct Tiled {
 
   // ---------------------------------------------------------------- the types
 
-  template <Type T>
-  static PHASOR_INLINE int32_t value_of(const unsigned char* panel, unsigned code) {
-    return minimum_type(T) ? static_cast<int32_t>(code) : code_value(T, panel, code);
-  }
   // Codes of `count` groups at `from`, in a panel that begins with a table if its type has one, as
   // the int8 that they stand for.
   template <Type T>
@@ -73,7 +69,7 @@ struct Tiled {
       if constexpr (lookup_type(T))
         F::look_up(to, from,
                    table_type(T) ? panel : reinterpret_cast<const unsigned char*>(kRoundedTable));
-      else if constexpr (fine_type(T))
+      else if constexpr (low_bits(kBits) != kBits)
         each<kGroup / 4>([&](auto s) PHASOR_LAMBDA {
           using Step = CodeStep<T, s>;
           constexpr int kMove = Step::kHighMove, kLeft = kMove < 0 ? -kMove : 0,
@@ -90,7 +86,7 @@ struct Tiled {
         PHASOR_UNROLL for (size_t f = 0; f < 8 / kBits; ++f)
           for (size_t i = 0; i < kBytes; ++i)
             to[f * kBytes + i] = static_cast<unsigned char>(
-                value_of<T>(panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
+                code_value(T, panel, unsigned{from[i]} >> f * kBits & ((1u << kBits) - 1)));
     }
   }
 

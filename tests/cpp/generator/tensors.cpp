@@ -112,10 +112,28 @@ void any_whole_row(Weights* w, Type type, uint32_t cols, unsigned char* scale, V
   }
 }
 
-// A row with minima that no quantizer gives: numbers of either sign, now and then none, any codes
-// and nibbles. byte(i): byte i of its scales and minima.
-template <class ByteAt, class Value>
-void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value value) {
+// Any codes of a row whose groups share records. group(g): the bytes of a group of `lanes` rows, of
+// which it is the one at `lane`.
+template <class GroupAt>
+void any_codes(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, GroupAt group) {
+  for (uint32_t k = 0; k < cols; ++k) {
+    const uint64_t code = w->bits();
+    const unsigned all = value_bits(type), low = phasor::low_bits(all);
+    for (unsigned below = 0; below < all; below += low) {
+      const unsigned bits = below == 0 ? low : all - low;
+      const size_t in = k % phasor::code_bytes(bits),
+                   at = (below == 0 ? 0 : phasor::code_bytes(low) * lanes) + in / 4 * (lanes * 4) +
+                        lane * 4 + in % 4;
+      const uint64_t field = code >> below & ((1u << bits) - 1);
+      group(k / kGroup)[at] |= static_cast<unsigned char>(field << phasor::code_shift(bits, k));
+    }
+  }
+}
+
+// The records of a row with minima that no quantizer gives: numbers of either sign, now and then
+// none, any codes. byte(i): byte i of them.
+template <class ByteAt>
+void any_minima(Weights* w, Type type, uint32_t cols, ByteAt byte) {
   const uint64_t groups = groups_of(cols), bytes = row_record_bytes(type, groups);
   const uint64_t size = record_bytes(type);
   for (uint64_t i = 0; i < bytes; i += size) {
@@ -141,15 +159,11 @@ void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value va
       *byte(i + 4 + g) |= static_cast<unsigned char>(t >> 4 << 6);
     }
   }
-  for (uint32_t k = 0; k < cols; ++k) *value(k) |= code_of(type, k, w->bits());
 }
 
-// A row of a coded type that no quantizer gives: numbers of either sign, now and then none, any
-// codes of scales and of values. byte(i): byte i of its records; group(g): the bytes of a group of
-// `lanes` rows, of which it is the one at `lane`.
-template <class ByteAt, class GroupAt>
-void any_coded_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, ByteAt byte,
-                   GroupAt group) {
+// The same of a coded type: numbers of either sign, now and then none, any codes of scales.
+template <class ByteAt>
+void any_coded_scales(Weights* w, Type type, uint32_t cols, ByteAt byte) {
   const size_t size = phasor::record_bytes(type), codes = phasor::record_codes(type);
   const bool eight = phasor::scale_bits(type) == 8;
   for (uint64_t i = 0; i < row_record_bytes(type, groups_of(cols)); i += size) {
@@ -172,18 +186,17 @@ void any_coded_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t la
       }
     }
   }
-  for (uint32_t k = 0; k < cols; ++k) {
-    const uint64_t code = w->bits();
-    const unsigned all = value_bits(type), low = phasor::low_bits(all);
-    for (unsigned below = 0; below < all; below += low) {
-      const unsigned bits = below == 0 ? low : all - low;
-      const size_t in = k % phasor::code_bytes(bits),
-                   at = (below == 0 ? 0 : phasor::code_bytes(low) * lanes) + in / 4 * (lanes * 4) +
-                        lane * 4 + in % 4;
-      const uint64_t field = code >> below & ((1u << bits) - 1);
-      group(k / kGroup)[at] |= static_cast<unsigned char>(field << phasor::code_shift(bits, k));
-    }
-  }
+}
+
+// A row whose groups share records that no quantizer gives. byte(i): byte i of its records.
+template <class ByteAt, class GroupAt>
+void any_record_row(Weights* w, Type type, uint32_t cols, size_t lanes, size_t lane, ByteAt byte,
+                    GroupAt group) {
+  if (minimum_type(type))
+    any_minima(w, type, cols, byte);
+  else
+    any_coded_scales(w, type, cols, byte);
+  any_codes(w, type, cols, lanes, lane, group);
 }
 
 void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes* out) {
@@ -199,15 +212,8 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
                     [=](uint32_t k) { return p + plane + panel_index(type, lane, k); });
       return;
     }
-    if (minimum_type(type)) {
-      unsigned char* const values = p + record_plane_bytes(type, kLanes, groups_of(cols));
-      any_minimum_row(
-          w, type, cols, [=](uint64_t i) { return p + panel_index_record(type, lane, i); },
-          [=](uint32_t k) { return values + panel_index(type, lane, k); });
-      return;
-    }
-    if (phasor::coded_type(type)) {
-      any_coded_row(
+    if (phasor::record_groups(type) != 0) {
+      any_record_row(
           w, type, cols, kLanes, lane,
           [=](uint64_t i) { return p + panel_index_record(type, lane, i); },
           [=](uint64_t g) {
@@ -232,16 +238,8 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
                     [=](uint32_t k) { return p + plane + phasor::row_index(type, cols, row, k); });
       continue;
     }
-    if (minimum_type(type)) {
-      unsigned char* const values =
-          p + record_plane_bytes(type, rows, groups) + row * groups * (kGroup / 2);
-      any_minimum_row(
-          w, type, cols, [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
-          [=](uint32_t k) { return values + k / kGroup * (kGroup / 2) + k % (kGroup / 2); });
-      continue;
-    }
-    if (phasor::coded_type(type)) {
-      any_coded_row(
+    if (phasor::record_groups(type) != 0) {
+      any_record_row(
           w, type, cols, 1, 0,
           [=](uint64_t i) { return p + row * row_record_bytes(type, groups) + i; },
           [=](uint64_t g) {

@@ -864,7 +864,7 @@ def make_npy(rng: random.Random) -> Source:
     elif how < 0.9:
         data = raw.changed(rng, data)
     files = {"m/config.json": config_of(*kind), "m/model.safetensors": plain(_arrays(*kind))}
-    kind = rng.choice(("q8", "q4", "q8rh", "q4k", "q6", "q4x", "q3", "f32"))
+    kind = rng.choice(("q8", "q4", "q8rh", "q4k", "q6", "q4x", "q3", "q5m", "f32"))
     flags = ("--moments", "@moments.npy", "--type", kind)
     return Source({**files, "moments.npy": data}, ("@m", *flags))
 

@@ -196,7 +196,7 @@ def source(reader: str, number: int) -> Source:
     made = _MAKERS[reader](rng, words.of(READERS[reader]))
     flags = {"--type", "--explain"} & set(made.arguments)
     if made.door == "convert" and not flags and rng.random() < 0.1:
-        kinds = ("q8", "q4", "f16", "bf16", "q8r", "q8rh", "q4m", "q4k", "q6", "q4x", "q3")
+        kinds = ("q8", "q4", "f16", "bf16", "q8r", "q8rh", "q4m", "q4k", "q6", "q4x", "q3", "q5k")
         kind = rng.choice(kinds)
         return made._replace(arguments=(*made.arguments, "--type", kind))
     return made

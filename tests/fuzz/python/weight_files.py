@@ -30,7 +30,7 @@ _MODELS = (
     ),
     *("tiny-three-way-q8", "tiny-additive-q8", "tiny-bert-q4", "tiny-neox-q8"),
     *("tiny-gptj-q8r", "tiny-rotary-q8rh", "tiny-gptj-q4m", "tiny-rotary-q4k", "tiny-gptj-q6"),
-    *("tiny-gptj-rotated-q4t", "tiny-rotary-rotated-q8"),
+    *("tiny-gptj-rotated-q4t", "tiny-rotary-rotated-q8", "tiny-gptj-q5k"),
 )
 _ENTRIES = {F.SECTION_BYTES: "<IIQQII", F.ENTRY_BYTES: "<IBBHQQIIIIQ"}
 

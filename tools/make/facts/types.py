@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable
 
-from make.facts import ROOT, File, Region, page_table, source, table
+from make.facts import ROOT, WIDTH, File, Region, page_table, source, table
 from make.links import slug
 
 FROM = "src/facts/types.toml"
@@ -44,9 +44,7 @@ def _any(rows: list[dict[str, Any]]) -> str:
 
 def _codes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Types whose code n stands for step·n + first."""
-    kinds = ("group", "row", "code")
-    scaled = [row for row in rows if row["scales"] in kinds and row["bits"] < 8]
-    return [row for row in scaled if not row["table"]]
+    return [row for row in rows if row["scales"] and row["bits"] < 8 and not row["table"]]
 
 
 def _predicate(name: str, rows: list[dict[str, Any]]) -> str:
@@ -87,6 +85,11 @@ def _macro(name: str, rows: list[dict[str, Any]]) -> str:
     return " \\\n".join([line.ljust(width) for line in lines[:-1]] + lines[-1:]) + "\n"
 
 
+def _quoted(names: list[str]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return ",\n    ".join(", ".join(quoted[i : i + 12]) for i in range(0, len(quoted), 12))
+
+
 def listed(names: list[str], last: str) -> str:
     return ", ".join(names[:-1]) + f" {last} " + names[-1]
 
@@ -97,6 +100,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     of = {kind: [r for r in rows if r["scales"] == kind] for kind in KINDS}
     grouped = [row for row in rows if row["scales"] in ("group", "minimum", "code")]
     fine = [row for row in of["code"] if row["span"] < 32]
+    split = [row for row in rows if row["bits"] in (3, 5, 6)]
     wide = [row for row in rows if row["span"] > 32]
     records = [row for row in rows if "record" in row]
     words = list(dict.fromkeys(row["word"] for row in rows if row["word"]))
@@ -105,14 +109,12 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += ",\n  ".join(f"{row['name']} = {row['code']}" for row in rows) + "\n};\n"
     body += f"constexpr unsigned kTypes = {len(rows)};\n"
     body += "constexpr const char* kTypeNames[] = {\n    "
-    quoted = [f'"{name}"' for name in ["?", *(row["name"] for row in rows)]]
-    lines = [", ".join(quoted[i : i + 12]) for i in range(0, len(quoted), 12)]
-    body += ",\n    ".join(lines) + "};\n"
+    body += _quoted(["?", *(row["name"] for row in rows)]) + "};\n"
     names = [row["name"] for row in matrices if row["rounds"]]
     body += "// What a matrix of floats becomes.\n"
     body += "constexpr const char* kRoundedTypeNames[] = {\n    "
-    body += ", ".join(f'"{name}"' for name in names) + "};\n"
-    body += f'#define PHASOR_TYPE_NAMES "{listed(names, "or")}"\n\n'
+    body += _quoted(names) + "};\n"
+    body += f'#define PHASOR_TYPE_NAMES \\\n  "{listed(names, "or")}"\n\n'
     body += "".join(f'constexpr bool {_has(word)} = built("{word}");\n' for word in words)
     body += "// How many words of PHASOR_ONLY are types.\nconstexpr unsigned kTypeWords =\n    "
     body += " +\n    ".join(f'has_word(PHASOR_ONLY, "{word}")' for word in words) + ";\n\n"
@@ -127,7 +129,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     body += f"constexpr bool kHasRows = {_any(of['row'])};\n"
     body += f"constexpr bool kHasMinima = {_any(of['minimum'])};\n"
     body += f"constexpr bool kHasCoded = {_any(of['code'])};\n"
-    body += f"constexpr bool kHasFine = {_any(fine)};\n"
+    body += f"constexpr bool kHasSplit = {_any(split)};  // codes in two fields\n"
     body += f"constexpr bool kHasTables = {_any([row for row in rows if row['table']])};\n"
     body += f"constexpr bool kHasShared = {_any(wide)};\n\n"
     no = [row for row in rows if not row["matrix"]]
@@ -144,7 +146,6 @@ def _header(rows: list[dict[str, Any]]) -> File:
     for name, has, of_all in (
         ("has_minima", "kHasMinima", "minimum_type"),
         ("has_coded", "kHasCoded", "coded_type"),
-        ("has_fine", "kHasFine", "fine_type"),
         ("has_row_scale", "kHasRows", "whole_type"),
     ):
         body += f"constexpr bool {name}(Type type) {{ return {has} && {of_all}(type); }}\n"
@@ -164,7 +165,7 @@ def _header(rows: list[dict[str, Any]]) -> File:
     codes = _codes(rows)
     body += "// What a code n stands for: step·n − less, and of other types 0.\n"
     body += _number("code_step", codes, lambda row: row["step"])
-    body += _number("code_less", codes, lambda row: -row["first"])
+    body += _number("code_less", [r for r in codes if r["first"]], lambda row: -row["first"])
     body += "// Of a record of scales, and of minima: its bytes, and the groups that it is of.\n"
     body += _number("record_bytes", records, lambda row: row["record"][0])
     body += _number("record_groups", records, lambda row: row["record"][1])
@@ -183,11 +184,19 @@ def _header(rows: list[dict[str, Any]]) -> File:
     return source("src/types.h", FROM, body, "The types of tensors and what is so of each.")
 
 
+def _listing(start: str, members: list[str], end: str) -> str:
+    """In one line, or a line each, as `ruff format` has them."""
+    line = start + ", ".join(members) + end
+    if len(line) <= WIDTH:
+        return line + "\n"
+    return start + "\n" + "".join(f"    {member},\n" for member in members) + end + "\n"
+
+
 def _python(rows: list[dict[str, Any]]) -> File:
     def group(name: str, about: str, of: Callable[[dict], bool]) -> str:
         members = [row["name"].upper() for row in rows if of(row)]
-        tail = "," if len(members) == 1 else ""
-        return f"{name} = ({', '.join(members)}{tail})" + (f"  # {about}" if about else "") + "\n"
+        end = (",)" if len(members) == 1 else ")") + (f"  # {about}" if about else "")
+        return _listing(f"{name} = (", members, end)
 
     body = '"""The types of tensors by their codes in a file (file-format.md)."""\n\n'
     body += "".join(f"{row['name'].upper()} = {row['code']}\n" for row in rows)
@@ -197,7 +206,7 @@ def _python(rows: list[dict[str, Any]]) -> File:
     body += "".join(f"    {row['name'].upper()}: {row['bits']},\n" for row in rows) + "}\n"
     body += "# Of a record of scales, and of minima: its bytes, and the groups that it is of.\n"
     records = [f"{row['name'].upper()}: {tuple(row['record'])}" for row in rows if "record" in row]
-    body += f"RECORDS = {{{', '.join(records)}}}\n"
+    body += _listing("RECORDS = {", records, "}")
     codes = _codes(rows)
     body += "# What a code n stands for: step, first of step·n + first.\n"
     pairs = [f"{row['name'].upper()}: ({row['step']}, {row['first']})" for row in codes]

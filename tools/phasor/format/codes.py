@@ -19,6 +19,8 @@ Q6 = 15
 Q4X = 16
 Q3 = 17
 Q2W = 18
+Q5M = 19
+Q5K = 20
 TYPES = {
     F32: "f32",
     F16: "f16",
@@ -38,6 +40,8 @@ TYPES = {
     Q4X: "q4x",
     Q3: "q3",
     Q2W: "q2w",
+    Q5M: "q5m",
+    Q5K: "q5k",
 }
 BITS = {
     F32: 32,
@@ -58,18 +62,32 @@ BITS = {
     Q4X: 4,
     Q3: 3,
     Q2W: 2,
+    Q5M: 5,
+    Q5K: 5,
 }
 # Of a record of scales, and of minima: its bytes, and the groups that it is of.
-RECORDS = {Q4M: (4, 1), Q4K: (16, 8), Q6: (18, 8), Q4X: (8, 8), Q3: (14, 8)}
+RECORDS = {
+    Q4M: (4, 1),
+    Q4K: (16, 8),
+    Q6: (18, 8),
+    Q4X: (8, 8),
+    Q3: (14, 8),
+    Q5M: (4, 1),
+    Q5K: (16, 8),
+}
 # What a code n stands for: step, first of step·n + first.
 CODES = {
     Q4: (1, -8),
+    Q4M: (1, 0),
+    Q4K: (1, 0),
     Q2: (1, -1),
     Q1: (2, -1),
     Q2R: (1, -1),
     Q6: (1, -32),
     Q3: (1, -4),
     Q2W: (1, -1),
+    Q5M: (1, 0),
+    Q5K: (1, 0),
 }
 # Columns that share a scale, where they are not a group.
 SPANS = {Q2: 128, Q1: 128, Q6: 16, Q3: 16, Q2W: 256}
@@ -80,11 +98,47 @@ HALVES = (F16, BF16)
 PAIRS = (BF16,)  # two columns lie side by side in a panel
 GROUPED = (Q8, Q4, Q4T, Q2, Q1, Q2W)  # an f16 scale for each group
 WHOLE = (Q8R, Q8RH, Q2R)  # an f32 scale for each row
-MINIMA = (Q4M, Q4K)  # a scale and a minimum for each group (rule 1.20)
+MINIMA = (Q4M, Q4K, Q5M, Q5K)  # a scale and a minimum for each group (rule 1.20)
 # Bits of a scale that is a signed code of an f16 number.
 SCALE_BITS = {Q6: 8, Q4X: 6, Q3: 6}
 CODED = (Q6, Q4X, Q3)
 ROTATED = (Q8RH,)  # of rotated inputs (rule 1.19)
-QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3, Q2W)
-MATRICES = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3, Q2W)
-ROUNDED = (F32, F16, BF16, Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q6, Q4X, Q3)  # what floats become
+QUANTIZED = (Q8, Q4, Q8R, Q8RH, Q4M, Q4K, Q4T, Q2, Q1, Q2R, Q6, Q4X, Q3, Q2W, Q5M, Q5K)
+MATRICES = (
+    F32,
+    F16,
+    BF16,
+    Q8,
+    Q4,
+    Q8R,
+    Q8RH,
+    Q4M,
+    Q4K,
+    Q4T,
+    Q2,
+    Q1,
+    Q2R,
+    Q6,
+    Q4X,
+    Q3,
+    Q2W,
+    Q5M,
+    Q5K,
+)
+ROUNDED = (
+    F32,
+    F16,
+    BF16,
+    Q8,
+    Q4,
+    Q8R,
+    Q8RH,
+    Q4M,
+    Q4K,
+    Q4T,
+    Q6,
+    Q4X,
+    Q3,
+    Q5M,
+    Q5K,
+)  # what floats become

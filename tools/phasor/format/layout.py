@@ -56,7 +56,7 @@ def scale_plane_bytes(count: int, kind: int = Q8) -> int:
 
 
 def counts_of(cols: int, kind: int) -> tuple[int, int]:
-    """Of a row in memory: scales (of q4m and q4k records), and values."""
+    """Of a row in memory: scales (of some types records), and values."""
     if kind in RECORDS:
         return records.records_of(cols, kind), records.groups_of(cols) * GROUP
     if kind in WHOLE:
@@ -176,7 +176,7 @@ def quantize(
 ) -> tuple[np.ndarray, np.ndarray]:
     """f32 (N, K) as a quantized type: of q8, q4 and q4t f16 scales (N, G), of the last two also
     negative ones, and int8 (N, 32·G), the tail of a row padded with zeros; of q8r what
-    _quantize_whole says, of q4m and q4k what minima.quantize does.
+    _quantize_whole says, of types with minima what minima.quantize does.
 
     Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
     those of the inputs, all 1 without. All in f32 and in the order of file-format.md: `phasor

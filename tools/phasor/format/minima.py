@@ -1,9 +1,9 @@
-"""q4m and q4k, 4 bits with a scale and a minimum for each group of 32 (file-format.md, rule 1.20):
-what a row's records are, how they lie, and the quantizer. numpy only.
+"""q4m, q4k, q5m and q5k, 4 or 5 bits with a scale and a minimum for each group of 32
+(file-format.md, rule 1.20): what a row's records are, how they lie, and the quantizer. numpy only.
 
-A record is what values share: of q4m a group's f16 scale d and minimum m, of q4k for eight groups
-both, and for each of the eight a code of six bits that multiplies either, in the twelve bytes of
-GGUF's Q4_K. A value n of 0 … 15 stands for n·scale + minimum.
+A record is what values share: of q4m and q5m a group's f16 scale d and minimum m, of q4k and q5k
+for eight groups both, and for each of the eight a code of six bits that multiplies either, in the
+twelve bytes of GGUF's Q4_K and Q5_K. A code n of 0 … 15 or 31 stands for n·scale + minimum.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import numpy as np
 from phasor.errors import PhasorError
 from phasor.format.records import groups_of, record_of, records_of
 from phasor.format.scales import half, inverse_of
-from phasor.format.types import GROUP, RECORDS, SUPER, TYPES
+from phasor.format.types import BITS, GROUP, RECORDS, SUPER, TYPES
 
 
 def _is_single(kind: int) -> bool:
     """Whether each group has a record of its own."""
     return RECORDS[kind][1] == 1
+
+
+def most_of(kind: int) -> int:
+    """The largest code of a value."""
+    return (1 << BITS[kind]) - 1
 
 
 # ---- Codes of six bits
@@ -78,29 +83,29 @@ def quantize(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     padded = np.pad(x, ((0, 0), (0, groups * GROUP - cols)), mode="edge")
     padded = padded.reshape(rows, groups, GROUP)
     least, largest = padded.min(axis=2), padded.max(axis=2)
-    records = np.zeros((rows, records_of(cols, kind)), record_of(kind))
+    records, most = np.zeros((rows, records_of(cols, kind)), record_of(kind)), most_of(kind)
     with np.errstate(over="ignore", invalid="ignore"):
         if _is_single(kind):
             minimum = half(least)
-            scale = half((largest - minimum) / np.float32(15))
+            scale = half((largest - minimum) / np.float32(most))
             records["d"], records["m"] = scale, minimum
         else:
-            _eight_groups(records, np.minimum(least, 0), np.maximum(largest, 0))
+            _eight_groups(records, np.minimum(least, 0), np.maximum(largest, 0), most)
     if not all(np.isfinite(records[name]).all() for name in "dm"):
         raise PhasorError(f"a weight is too large for {TYPES[kind]} (its scale does not fit f16)")
     scale, minimum = grids(records, cols, kind, np.float32)
-    n = _nearest((padded - minimum[..., None]) * inverse_of(scale)[..., None], 15)
+    n = _nearest((padded - minimum[..., None]) * inverse_of(scale)[..., None], most)
     n = n.reshape(rows, -1)
     n[:, cols:] = 0
     return records, n.view(np.int8)
 
 
-def _eight_groups(records: np.ndarray, least: np.ndarray, largest: np.ndarray) -> None:
-    """Fills the records of q4k from the range of each group, which has 0 in it."""
+def _eight_groups(records: np.ndarray, least: np.ndarray, largest: np.ndarray, most: int) -> None:
+    """Fills records from the range of each group, which has 0 in it."""
     shape = (*records.shape, SUPER)
     steps, depths = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     count = least.shape[1]
-    steps.reshape(len(records), -1)[:, :count] = (largest - least) / np.float32(15)
+    steps.reshape(len(records), -1)[:, :count] = (largest - least) / np.float32(most)
     depths.reshape(len(records), -1)[:, :count] = np.float32(0) - least
     scale = half(steps.max(axis=2) / np.float32(63))
     minimum = half(np.float32(0) - depths.max(axis=2) / np.float32(63))

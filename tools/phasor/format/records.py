@@ -1,9 +1,9 @@
 """Types whose groups share records of scales, and how those lie (file-format.md). numpy only.
 
-A record is what values share. Of q4m it is a group's f16 scale d and minimum m; of q4k both of
-eight groups, and in the twelve bytes of GGUF's Q4_K for each group two codes of six bits that
-multiply them; of coded types (coded.py) an f16 number d of eight groups, and for each few columns a
-signed code of eight bits or six.
+A record is what values share. Of q4m and q5m it is a group's f16 scale d and minimum m; of q4k and
+q5k both of eight groups, and in the twelve bytes of GGUF's Q4_K for each group two codes of six
+bits that multiply them; of coded types (coded.py) an f16 number d of eight groups, and for each few
+columns a signed code of eight bits or six.
 Letters: N rows, K columns, G groups of 32, R records of a row.
 """
 
@@ -13,15 +13,21 @@ import numpy as np
 
 from phasor.format.types import *
 
-_DTYPES = {
-    Q4M: np.dtype([("d", "<f2"), ("m", "<f2")]),
-    Q4K: np.dtype([("d", "<f2"), ("m", "<f2"), ("codes", "u1", 12)]),
-}
-_DTYPES |= {kind: np.dtype([("d", "<f2"), ("codes", "u1", RECORDS[kind][0] - 2)]) for kind in CODED}
+_NUMBERS = {kind: [("d", "<f2"), ("m", "<f2")] for kind in MINIMA}
+_NUMBERS |= {kind: [("d", "<f2")] for kind in CODED}
+
+
+def _dtype(kind: int) -> np.dtype:
+    numbers, bytes_of_codes = _NUMBERS[kind], RECORDS[kind][0] - 2 * len(_NUMBERS[kind])
+    codes = [("codes", "u1", bytes_of_codes)] if bytes_of_codes else []
+    return np.dtype(numbers + codes)
+
+
+_DTYPES = {kind: _dtype(kind) for kind in MINIMA + CODED}
 
 
 # The fields of a code of so many bits, the lowest first.
-_FIELDS = {4: (4,), 6: (4, 2), 3: (2, 1)}
+_FIELDS = {4: (4,), 6: (4, 2), 5: (4, 1), 3: (2, 1)}
 
 
 def record_of(kind: int) -> np.dtype:
@@ -83,8 +89,8 @@ def _join(fields: np.ndarray, bits: int) -> np.ndarray:
 
 def _bytes_of(n: np.ndarray, kind: int) -> np.ndarray:
     """Codes (N, 32·G) -> bytes (N, G, group_bytes): the fields of a byte are values that lie as
-    many bytes apart as there are. Of codes of six bits the low four are so, and behind them the
-    upper two; of codes of three the low two, then the upper one."""
+    many bytes apart as there are. Of codes of six and five bits the low four are so, and behind
+    them the upper two or one; of codes of three the low two, then the upper one."""
     by_group = n.view(np.uint8).reshape(len(n), -1, GROUP)
     parts, below = [], 0
     for bits in _FIELDS[BITS[kind]]:

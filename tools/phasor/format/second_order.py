@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 _DAMPING = 0.1
 _REFINEMENTS = 2
 _WEIGHTS = 1 << 20  # of a block of rows
-TYPES = (L.Q8, L.Q4, L.Q4T, L.Q4M, L.Q4K, L.Q6, L.Q4X, L.Q3)
+TYPES = (L.Q8, L.Q4, L.Q4T, *L.MINIMA, L.Q6, L.Q4X, L.Q3)
 # The extreme weight of a group over each of these is a scale that is tried.
 _DIVISORS = {
     L.Q8: (128.0, 126.0, 124.0, 122.0, 120.0),
@@ -43,7 +43,7 @@ _DIVISORS = {
     L.Q3: tuple(float(sign * d / 8) for sign in (-1, 1) for d in range(25, 40, 2)),
 }
 _DIVISORS[L.Q4X] = _DIVISORS[L.Q4T]
-_MOST_CODE = 63  # of those that scales and minima of a record of q4k are stored as
+_MOST_CODE = 63  # of those that scales and minima of a record of eight groups are stored as
 # How much of the range below and above its middle a grid with a minimum is tried to span.
 _SPANS = tuple((a, b) for a in (1.0, 0.9, 0.8) for b in (1.0, 0.9, 0.8)) + (
     (0.95, 0.95),
@@ -95,7 +95,8 @@ def plan(hessian: NDArray[np.floating], cols: int, kind: int) -> Plan:
 def _rounded(w: Floats, grids: Grids, inverse: Floats, kind: int) -> Floats:
     """w (…, N) as codes, of types without minima as their integers."""
     if kind in L.MINIMA:
-        codes: Floats = np.rint(np.clip((w - grids.least) * inverse, 0, 15))
+        most = minima.most_of(kind)
+        codes: Floats = np.rint(np.clip((w - grids.least) * inverse, 0, most))
         return codes
     return rounded(w * inverse, kind)
 
@@ -132,21 +133,21 @@ def _round_group(w: Floats, factor: Floats, grids: Grids, kind: int) -> Group:
     return Group(scale, least, codes[:, best, each], errors[:, best, each])
 
 
-def _spans_tried(w: Floats, with_zero: bool) -> Grids:
-    """Of types with minima, in f32. with_zero: the range has 0 in it, as q4k needs."""
+def _spans_tried(w: Floats, kind: int) -> Grids:
+    """Of types with minima, in f32. Where eight groups share a record, the range has 0 in it."""
     least, most = w.min(axis=0), w.max(axis=0)
-    if with_zero:
+    if L.RECORDS[kind][1] > 1:
         least, most = np.minimum(least, 0), np.maximum(most, 0)
     middle = (least + most) / np.float32(2)
     shares = np.array(_SPANS, np.float32)
     low = middle + (least - middle) * shares[:, :1]
     high = middle + (most - middle) * shares[:, 1:]
-    return Grids((high - low) / np.float32(15), low)
+    return Grids((high - low) / np.float32(minima.most_of(kind)), low)
 
 
 def _tried(w: Floats, kind: int) -> Grids:
     if kind in L.MINIMA:
-        return _spans_tried(w, kind == L.Q4K)
+        return _spans_tried(w, kind)
     extreme = np.take_along_axis(w, np.abs(w).argmax(axis=0)[None], axis=0)
     extreme = np.abs(extreme) if kind == L.Q8 else extreme
     scale = extreme / np.array(_DIVISORS[kind], np.float32)[:, None]
@@ -254,7 +255,7 @@ def _round_rows(w: Floats, plan_: Plan, cols: int, kind: int) -> tuple[np.ndarra
     if kind not in L.RECORDS:
         return np.ascontiguousarray(scales.T).astype(np.float16), values
     of = np.zeros((rows, records.records_of(cols, kind)), records.record_of(kind))
-    if kind == L.Q4M:
+    if together == 1:
         of["d"], of["m"] = scales.T, least.T
         return of, values
     whole = np.zeros((2, of.shape[1], together, rows), np.int8)
@@ -289,6 +290,6 @@ class Rounder:
         does not fit f16."""
         padded = np.zeros((len(self._plan.order), len(x)), np.float32)
         padded[: self._cols] = x.T
-        if kind == L.Q4M:  # whose range need not have 0 in it
+        if kind in L.MINIMA and self._plan.together == 1:  # whose range need not have 0 in it
             padded[self._cols :] = x[:, -1]
         return _round_rows(padded[self._plan.order], self._plan, self._cols, kind)

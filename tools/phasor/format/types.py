@@ -14,7 +14,7 @@ GROUP = 32  # columns that share a scale
 INPUTS16, INPUTS_ROTATED = 1, 2
 IN_GROUPS = GROUPED + MINIMA + CODED  # types whose inputs are rounded in groups (rule 1.3)
 TABLE = 16  # int8 values of a table of q4t
-SUPER = 8  # groups of q4k whose scales and minima share theirs
+SUPER = 8  # groups of q4k and q5k whose scales and minima share theirs
 
 
 def round_up(n: int, multiple: int) -> int:

@@ -86,9 +86,10 @@ class Tensor(NamedTuple):
 
     def quantized(self, to: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Of a type that is quantized in .phasor files too: scales or records (N, G or R) and int8
-        values (N, K), as they have them. to: another type of theirs with the same integers, and a
+        values (N, K), as they have them. to: another type of theirs that has the values, with a
         scale for as many columns or fewer."""
-        scales, values = self.type.packed(self.blocks())
+        to = self.type.keeps if to is None else to
+        scales, values = dict(self.type.also).get(to, self.type.packed)(self.blocks())
         rows, cols = self.shape
         if self.type.tail:
             scale = self.scale()
@@ -100,7 +101,7 @@ class Tensor(NamedTuple):
             values = np.where(scale == 0, 0, values).astype(np.int8).reshape(rows, cols)
             width = L.counts_of(cols, self.type.keeps)[1]
             return np.full((rows, 1), scale), np.pad(values, ((0, 0), (0, width - cols)))
-        own, to = L.SPANS.get(self.type.keeps, L.GROUP), to or self.type.keeps
+        own = L.SPANS.get(self.type.keeps, L.GROUP)
         scales = np.repeat(scales.reshape(rows, -1), own // L.SPANS.get(to, L.GROUP), axis=1)
         return scales, values.astype(np.int8, copy=False).reshape(rows, -1)
 

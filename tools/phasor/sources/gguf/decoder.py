@@ -144,7 +144,7 @@ class Decoder:
         tensors = [self.file.tensors.get(name) for name in names]
         if None in tensors:
             return {}
-        q, k, v = (kept_as(tensor.type) for tensor in tensors)
+        q, k, v = (tensor.type.keeps for tensor in tensors)
         return {"separate_v": 1} if q == k != v else {}
 
     # ---- positions
@@ -394,13 +394,13 @@ class GGUFModel(Model):
 
     def type_of(self, slot: R.Slot) -> int:
         """The type asked for; else the one that holds every part of the slot without loss (Q4_0
-        beside Q8_0 fits q8), or q8 where it is rounded to that: Q5_K and others that are no type
-        of a .phasor file, and quantized parts of several types. Any other pair is widened."""
+        beside Q8_0 fits q8), or q8, to which quantized parts of other types are rounded. Any other
+        pair is widened."""
         asked = self.asked_for(slot)
         if asked is not None:
             return asked
         types = [tensor.type for tensor in self._tensors(slot).values()]
-        kept = {kept_as(own) for own in types}
+        kept = {own.keeps for own in types}
         if len(kept) == 1:
             return kept.pop()
         exact = (to for to in kept if all(_exact(own, to) for own in types))
@@ -441,11 +441,6 @@ class GGUFModel(Model):
         return [(t.type.name, 8 * t.data.size / math.prod(t.shape)) for t in stored]
 
 
-def kept_as(own: Type) -> int:
-    """The type of a .phasor file that has the values of a GGUF type, or the nearest."""
-    return own.nearest or own.keeps
-
-
 def _exact(own: Type, to: int) -> bool:
     """Whether a type of the file holds every value of a GGUF type."""
-    return to in (L.F32, own.keeps) or (own.keeps, to) in ((L.Q4, L.Q8), (L.Q2W, L.Q2))
+    return to in (L.F32, own.keeps, *dict(own.also))

@@ -58,18 +58,22 @@ def _fours_k(blocks: np.ndarray) -> np.ndarray:
     return _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
 
 
-def _q4_k(blocks: np.ndarray) -> np.ndarray:
-    scale, least = _k_scales(blocks)
-    result: np.ndarray = (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
-    return result
-
-
-def _q5_k(blocks: np.ndarray) -> np.ndarray:
-    scale, least = _k_scales(blocks)
+def _fives_k(blocks: np.ndarray) -> np.ndarray:
+    """(B, 8, 32)."""
     bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
-    q = _fours_k(blocks) | bits << 4
-    result: np.ndarray = (scale * q.astype(np.float32) - least).reshape(-1, 256)
-    return result
+    fives: np.ndarray = _fours_k(blocks) | bits << 4
+    return fives
+
+
+def _with_minima_k(kind: int, codes: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
+    """Q4_K or Q5_K, whose sub-blocks have scales and minima: codes (B, 8, 32)."""
+
+    def widen(blocks: np.ndarray) -> np.ndarray:
+        scale, least = _k_scales(blocks)
+        result: np.ndarray = (scale * codes(blocks).astype(np.float32) - least).reshape(-1, 256)
+        return result
+
+    return {"widen": widen, "keeps": kind, "packed": lambda b: (_records(b, kind), codes(b))}
 
 
 def _sixes(blocks: np.ndarray) -> np.ndarray:
@@ -217,6 +221,7 @@ def _q2_64(blocks: np.ndarray) -> np.ndarray:
 
 # (B) blocks -> scales (B) and integers (B, size) of the same values, as a .phasor file has them.
 Packed = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Also = tuple[tuple[int, Packed], ...]
 
 
 def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
@@ -224,12 +229,22 @@ def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Pac
 
 
 def _records(blocks: np.ndarray, kind: int) -> np.ndarray:
-    """The scales and minima of blocks; a minimum is added, Q4_K subtracts it."""
+    """The scales and minima of blocks; a minimum is added, K-quants subtract it."""
     of = np.empty(blocks.shape, records.record_of(kind))
     of["d"], of["m"] = blocks["d"], blocks["m"]
-    if kind == L.Q4K:
+    if "codes" in (of.dtype.names or ()):
         of["m"], of["codes"] = -blocks["m"], blocks["scales"]
     return of
+
+
+def _q5_0(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With a minimum of −16 scales, which is exact."""
+    of = np.empty(blocks.shape, records.record_of(L.Q5M))
+    with np.errstate(over="ignore"):
+        of["d"], of["m"] = blocks["d"], blocks["d"] * np.float16(-16)
+    if np.isinf(of["m"]).any():
+        raise PhasorError("a scale of Q5_0 is too large for q5m; convert with --type f32 or q8")
+    return of, _fives(blocks)
 
 
 class Type(NamedTuple):
@@ -241,7 +256,7 @@ class Type(NamedTuple):
     widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
     keeps: int = L.F32  # the type of a .phasor file that has the same values
     packed: Packed | None = None  # of a type that is quantized in both
-    nearest: int | None = None  # what is taken in place of F32, rounded
+    also: Also = ()  # other types of a .phasor file that hold the values
     tail: int = 0  # bytes behind the blocks; they begin with an f32 scale of all of them
 
     def bytes(self, count: int) -> int:
@@ -254,10 +269,29 @@ def _type(
     widen: Callable[..., Any],
     keeps: int,
     *fields: tuple[Any, ...],
-    packed: Packed | None = None,
-    nearest: int | None = None,
+    packed: Packed,
+    also: Also = (),
 ) -> Type:
-    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, nearest=nearest)
+    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed=packed, also=also)
+
+
+def _float(name: str, widen: Callable[..., Any], keeps: int, field: str) -> Type:
+    return Type(name, 1, np.dtype([("x", field)]), widen, keeps)
+
+
+def _scaled_type(
+    name: str,
+    size: int,
+    values: Callable[[np.ndarray], np.ndarray],
+    zero: int,
+    keeps: int,
+    *fields: tuple[Any, ...],
+    also: int | None = None,
+) -> Type:
+    """Integers of a block times its scale."""
+    packed = _one_scale(values, zero)
+    others = () if also is None else ((also, packed),)
+    return _type(name, size, _scaled(values, zero), keeps, *fields, packed=packed, also=others)
 
 
 def _i2(size: int) -> Type:
@@ -275,11 +309,11 @@ def _i2(size: int) -> Type:
 
 # Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
 _D, _M, _Q = ("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)
-_SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
+_SCALES, _Q_K, _HIGH = ("scales", "u1", 12), ("q", "u1", 128), ("high", "<u4")
 TYPES = {
-    0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
-    1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
-    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q, packed=_one_scale(_fours, 8)),
+    0: _float("F32", lambda b: b["x"][:, None], L.F32, "<f4"),
+    1: _float("F16", lambda b: b["x"].astype(np.float32)[:, None], L.F16, "<f2"),
+    2: _scaled_type("Q4_0", 32, _fours, 8, L.Q4, _D, _Q, also=L.Q8),
     3: _type(
         "Q4_1",
         32,
@@ -294,34 +328,37 @@ TYPES = {
         "Q5_0",
         32,
         _scaled(_fives, 16),
-        L.Q8,
+        L.Q5M,
         _D,
-        ("high", "<u4"),
+        _HIGH,
         _Q,
-        packed=_one_scale(_fives, 16),
+        packed=_q5_0,
+        also=((L.Q8, _one_scale(_fives, 16)),),
     ),
-    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q, nearest=L.Q8),
-    8: _type(
-        "Q8_0",
+    7: _type(
+        "Q5_1",
         32,
-        _scaled(lambda b: b["q"]),
-        L.Q8,
-        _D,
-        ("q", "i1", 32),
-        packed=_one_scale(lambda b: b["q"]),
-    ),
-    12: _type(
-        "Q4_K",
-        256,
-        _q4_k,
-        L.Q4K,
+        _scaled(_fives),
+        L.Q5M,
         _D,
         _M,
-        _SCALES,
-        _Q_K,
-        packed=lambda b: (_records(b, L.Q4K), _fours_k(b)),
+        _HIGH,
+        _Q,
+        packed=lambda b: (_records(b, L.Q5M), _fives(b)),
     ),
-    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K, nearest=L.Q8),
+    8: _scaled_type("Q8_0", 32, lambda b: b["q"], 0, L.Q8, _D, ("q", "i1", 32)),
+    12: Type(
+        "Q4_K",
+        256,
+        np.dtype([_D, _M, _SCALES, _Q_K]),
+        **_with_minima_k(L.Q4K, _fours_k),
+    ),
+    13: Type(
+        "Q5_K",
+        256,
+        np.dtype([_D, _M, _SCALES, ("high", "u1", 32), _Q_K]),
+        **_with_minima_k(L.Q5K, _fives_k),
+    ),
     11: Type(
         "Q3_K",
         256,
@@ -340,26 +377,11 @@ TYPES = {
         np.dtype([_D, ("upper", "<u2"), ("scales", "u1", 4), _Q_K]),
         **_coded(L.Q4X, _fours_xs, _scales_iq4_xs),
     ),
-    20: _type("IQ4_NL", 32, _scaled(_IQ4), L.Q4T, _D, _Q, packed=_one_scale(_IQ4)),
-    34: _type(
-        "TQ1_0",
-        256,
-        _scaled(_tq1, 1),
-        L.Q2W,
-        ("q", "u1", 48),
-        ("high", "u1", 4),
-        _D,
-        packed=_one_scale(_tq1, 1),
+    20: _scaled_type("IQ4_NL", 32, _IQ4, 0, L.Q4T, _D, _Q),
+    34: _scaled_type(
+        "TQ1_0", 256, _tq1, 1, L.Q2W, ("q", "u1", 48), ("high", "u1", 4), _D, also=L.Q2
     ),
-    35: _type(
-        "TQ2_0",
-        256,
-        _scaled(_tq2, 1),
-        L.Q2W,
-        ("q", "u1", 64),
-        _D,
-        packed=_one_scale(_tq2, 1),
-    ),
+    35: _scaled_type("TQ2_0", 256, _tq2, 1, L.Q2W, ("q", "u1", 64), _D, also=L.Q2),
     36: _i2(128),
     39: _type(
         "MXFP4",
@@ -370,19 +392,9 @@ TYPES = {
         _Q,
         packed=_mxfp4,
     ),
-    41: _type("Q1_0", 128, _scaled(_signs), L.Q1, _D, _Q, packed=_one_scale(_signs)),
-    42: _type(
-        "Q2_0",
-        128,
-        _scaled(_twos, 1),
-        L.Q2,
-        _D,
-        ("q", "u1", 32),
-        packed=_one_scale(_twos, 1),
-    ),
-    30: _type(
-        "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
-    ),
+    41: _scaled_type("Q1_0", 128, _signs, 0, L.Q1, _D, _Q),
+    42: _scaled_type("Q2_0", 128, _twos, 1, L.Q2, _D, ("q", "u1", 32)),
+    30: _float("BF16", lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, "<u2"),
 }
 # Type 42 has blocks of 128 values in one program's files and of 64 in another's: two of those here.
 Q2_0 = 42
