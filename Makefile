@@ -126,8 +126,10 @@ OPTIMIZE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined
 OPTIMIZE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 OPTIMIZE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
 OPTIMIZE := $(OPTIMIZE_$(config))
-# The tests themselves: what doctest makes of them takes gcc three times as long to optimize under the sanitizers.
-CASES_sanitize := -O0 -g1
+# The tests themselves: what doctest makes of them takes gcc three times as long to optimize under the sanitizers. Their own addresses are
+# checked, by calls, and undefined behavior in the engine alone, whose copies of inline functions are linked before theirs.
+ADDRESSES_BY_CALLS = $(if $(IS_CLANG),-mllvm -,--param )asan-instrumentation-with-call-threshold=0
+CASES_sanitize = -O0 -g1 -fno-sanitize=undefined $(ADDRESSES_BY_CALLS)
 
 MACHINE := $(MACHINE_$(ARCH)) $(HOSTED_$(ARCH)) $(ARCHFLAGS)
 
@@ -169,8 +171,8 @@ ifeq ($(LIBC),musl)
   CXX_LINK := $(MUSL_GCC) -static
   CLI_OUT  := $(OUT)/musl
 endif
-# Tests that run once under emulation cost more to compile than to run.
-CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(CASES_$(config)) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
+# Tests that run once under emulation cost more to compile than to run. Emscripten has no -Og.
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),$(if $(filter wasm,$(TARGET)),-O1,-Og)) $(CASES_$(config)) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
 ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
@@ -209,8 +211,7 @@ endif
 
 # A level under sanitizers: not unrolled, addresses only, checked by calls and not by branches, with the numbers of lines alone, and
 # without red zones around each of the many local vectors: all of it would take gcc many minutes. The scalar level has everything.
-LEVEL_SANITIZE := -fno-sanitize=undefined -g1 $(if $(IS_CLANG),-mllvm -asan-stack=0 -mllvm,--param asan-stack=0 --param) \
-  $(if $(IS_CLANG),-)asan-instrumentation-with-call-threshold=0
+LEVEL_SANITIZE := -fno-sanitize=undefined -g1 $(if $(IS_CLANG),-mllvm -,--param )asan-stack=0 $(ADDRESSES_BY_CALLS)
 level_flags = $(or $(LEVEL_OPTIMIZE_$(config)_$1),$(LEVEL_OPTIMIZE_$(config)),$(LEVEL_OPTIMIZE)) $(LEVEL_FLAGS_$1) \
   $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)))
 
@@ -288,7 +289,7 @@ POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
 # Emscripten's linker optimizes the whole module once more: of the tests that costs more than they run. What is shipped, and what prints the hashes, has it.
 $(TESTS): private LINK += $(if $(filter wasm,$(TARGET)),-O1)
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY)
-	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $(if $(filter sanitize,$(config)),$(CORE_OBJ)) $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
 # Bounds of time: the core but its kernels once more, with counters in it (src/work.h), and tests that double the input.
 $(BOUND_TESTS): $(BOUND_OBJ) $(LIBRARY)
@@ -326,6 +327,8 @@ $(CALM_FILES:%.cpp=$(CLI_OUT)/obj/%.o): CXX_CLI += $(CALM)
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+# Instructions of the kernels are counted with those of the program's calls.
+$(if $(TARGET),$(OBJ)/tests/cpp/count_kernels.o: private CXX_TEST += -O1)
 # Optimized, the twin's unrolled products take gcc ten times as long to compile, and run as long. Emscripten has no -Og.
 $(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(CASES_$(config)),,$(if $(filter wasm,$(TARGET)),-O0,-Og))
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest

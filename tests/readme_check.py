@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Pastes every `sh` block of README.md, in order, into one shell, in a copy of the tracked files:
-no command of the page may fail on a machine where nothing was built.
+no command of the page may fail on a machine where nothing was built. Objects that a build with
+WERROR=1 has compiled here go into the copy, so that they are not compiled twice; nothing that is
+linked does, so each command still has to ask for what it needs.
 
     python3 tests/readme_check.py
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +15,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def compiled(folder: Path) -> None:
+    """What was compiled, with its times and the flags that it was compiled with."""
+    for name in ("obj/src", "include", "flags", "flags.cli"):
+        if (ROOT / "build" / name).exists():
+            (folder / "build" / name).parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cp", "-a", ROOT / "build" / name, folder / "build" / name], check=True)
 
 
 def main() -> int:
@@ -37,6 +48,7 @@ def main() -> int:
             return 1
         for words in (["init", "-q"], ["add", "-A", "-f"]):
             subprocess.run(["git", "-C", folder, *words], check=True, stderr=subprocess.DEVNULL)
+        compiled(Path(folder))
         script = (
             "set -eu\n"
             + "".join(f"echo '== block {i}'\n{block}" for i, block in enumerate(blocks, 1))
@@ -45,6 +57,7 @@ def main() -> int:
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=folder,
+            env={**os.environ, "WERROR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

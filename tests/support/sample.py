@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 SHARE = int(os.environ.get("TEST_SHARE", "1"))
 SEED = int(os.environ.get("TEST_SEED", "0"))
-LEAST = 4  # of a list that is not cut
+LEAST = 2  # of a list that is not cut
 
 
 def pytest_report_header() -> str:

@@ -61,6 +61,13 @@ drawn() {
   echo "TEST_SHARE=$TEST_SHARE TEST_SEED=$TEST_SEED"
 }
 
+# level_drawn LEVEL…: one of these, behind the scalar level and what it needs beside that one.
+level_drawn() {
+  [ $# != 0 ] || { echo scalar; return; }
+  local one=${@:TEST_SEED % $# + 1:1}
+  echo "scalar $(sed -n "s/^LEVEL_NEEDS_$one *:= *//p" src/kernels/levels.mk) $one"
+}
+
 do_install()   { bash tools/install.sh build test; }
 do_emulators() { bash tools/install.sh build test machines; }
 do_python()    { mk .venv/types/ready; }
@@ -72,13 +79,15 @@ do_example()   { mk WERROR=1 test-c; }
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
 do_python-long() { drawn 8; .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
-# The levels that this machine runs, and avxvnni, which a test executes wherever AVX2 is: another would be compiled and no more. Of the generated models
-# and the long run, which are others each time, a share too.
+# The scalar level, and of those that this machine runs one that TEST_SEED draws, with what it needs
+# (SHARE=1: all); avxvnni too, which a test executes wherever AVX2 is: another would be compiled and
+# no more. Of the generated models and the long run, which are others each time, a share too.
 do_sanitize() {
   local levels
-  drawn 4
+  drawn 8
   mk WERROR=1 all && levels=$(build/phasor --version | sed -n 's/.*, levels //p') && [ -n "$levels" ] || return 1
   case " $levels " in *" avxvnni "*) ;; *" avx2 "*) levels+=" avxvnni" ;; esac
+  if [ "$TEST_SHARE" != 1 ]; then levels=$(level_drawn ${levels/scalar/}); fi
   echo "LEVELS=$levels"
   mk WERROR=1 config=sanitize LEVELS="$levels" build/sanitize/phasor-tests build/sanitize/fuzz_replay || return 1
   if [ "$TEST_SHARE" != 1 ]; then
