@@ -893,6 +893,23 @@ def test_score_is_the_logits(tmp_path):
     assert "log-probability" in good("score", TRANSLATOR, "source5", "--target", "target6 target7")
 
 
+@pytest.mark.parametrize("command", ["inspect", "bench", "score", "run"])
+def test_a_size_of_a_side_that_the_model_lacks(command):
+    """It is not left out in silence."""
+    rest = {"score": ["--ids", "5,6"], "run": ["--ids", "5"]}.get(command, [])
+    says = ["--source: this model is a decoder and has no source"]
+    bad(2, command, LANGUAGE, "--source", 7, *rest, says=says)
+    flags = {"inspect": ["--context", "--beam"], "bench": ["--length", "-n", "--beam", "--context"]}
+    for flag in flags.get(command, []):
+        says = [f"{flag}: for a decoder; this model is an encoder"]
+        bad(2, command, MODELS / "tiny-bert-f32.phasor", flag, 4, says=says)
+
+
+def test_a_budget_for_a_side_that_the_model_lacks(tmp_path):
+    words = ["quantize", LANGUAGE, tmp_path / "out.phasor", "--ram", "1M", "--source", "7"]
+    bad(1, *words, says=["--source: this model is a decoder"])
+
+
 def test_bench():
     report = json.loads(
         good(

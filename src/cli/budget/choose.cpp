@@ -152,6 +152,7 @@ class Search {
   bool set_room() {
     room_ = w_.bytes != 0 ? w_.bytes : UINT64_MAX;
     seconds_ = w_.seconds;
+    if (check_sides(exact_, *w_.board) != 0) return false;
     limits_ = board_limits(exact_, *w_.board);
     if (w_.ram == 0 || !w_.resident) return true;
     if (w_.board->chunk == 0 && limits_.chunk > kChunk) limits_.chunk = kChunk;

@@ -328,6 +328,7 @@ int lengths(const Engine& e, const BenchOptions& o, Report* r, phasor_limits* li
            &steps = r->phases[kDecode].tokens;
   const uint32_t given = count_of(o.ids.values);
   if (o.ids.given && given == 0) return usage_error("--ids: expected at least one token id");
+  if (const int status = check_sides(e, o, first_given(o.length, o.n))) return status;
   if (e.has_source()) {
     source = at_most(kPassTokens, e.source.max_positions);
     if (o.source != 0) source = o.source;

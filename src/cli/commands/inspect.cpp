@@ -48,11 +48,13 @@ phasor_tensor tensor_at(const Report& r, uint32_t index) {
   return tensor;
 }
 
-bool fill(Report* r, const InspectOptions& o) {
-  if (!r->e.open(o.model, {}, Load::map)) return false;
+// 0, or the exit status.
+int fill(Report* r, const InspectOptions& o) {
+  if (!r->e.open(o.model, {}, Load::map)) return 1;
+  if (const int status = check_sides(r->e, o)) return status;
   const phasor_limits& limits = r->limits = board_limits(r->e, o);
   if (phasor_session_size(&r->arena, r->e.model, &limits, &r->e.error) != PHASOR_OK)
-    return r->e.fail();
+    return r->e.fail(), 1;
   (void)phasor_model_cost(r->e.model, limits.source, limits.target != 0 ? limits.target - 1 : 0,
                           &r->cost);
   for (uint32_t i = 0; i < phasor_tensor_count(r->e.model); ++i) {
@@ -60,7 +62,7 @@ bool fill(Report* r, const InspectOptions& o) {
     r->tensor_bytes += tensor.bytes;
     r->parameters += tensor.rows * tensor.cols;
   }
-  return true;
+  return 0;
 }
 
 template <class Call>
@@ -256,7 +258,7 @@ void print_json(const Report& r) {
 int inspect(const InspectOptions& o) {
   Report r;
   r.board = o.ram.given || o.flash.given;
-  if (!fill(&r, o)) return 1;
+  if (const int status = fill(&r, o)) return status;
   const bool header = o.emit.given && o.emit == kEmitHeader;
   if (o.emit.given && !header) return (o.emit == kEmitC ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
   if (r.board && !fit(r.e, r.limits, o.ram.value, o.flash.value, &r.fit)) return 1;

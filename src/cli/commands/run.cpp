@@ -74,9 +74,7 @@ int Runner::check_options() const {
     return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
   if (o.lines && e.has_source())
     return usage_error("--lines: for a decoder; this model reads lines anyway");
-  if (o.source != 0 && !e.has_source())
-    return usage_error("--source: this model is a decoder and has no source");
-  return 0;
+  return check_sides(e, o);
 }
 
 // What does not go with lines side by side, or nullptr.

@@ -181,6 +181,7 @@ int score(const ScoreOptions& o) {
   if (!e.open(o.model, o, Load::copy_if_faster)) return 1;
   if (const int wrong = e.fit(o)) return wrong;
   if (const int status = check_options(e, o)) return status;
+  if (const int status = check_sides(e, o)) return status;
   if (const int status = e.choose(o, o.ids.given)) return status;
   phasor_limits limits = default_limits(e, o);
   if (o.stride > limits.target)

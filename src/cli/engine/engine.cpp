@@ -261,6 +261,14 @@ phasor_limits default_limits(const Engine& e, const MemoryOptions& o) {
   return limits;
 }
 
+int check_sides(const Engine& e, const MemoryOptions& o, const char* decoding) {
+  if (o.source.given && !e.has_source())
+    return usage_error("--source: this model is a decoder and has no source");
+  if (decoding == nullptr) decoding = first_given(o.context, o.beam);
+  if (decoding == nullptr || e.has_target()) return 0;
+  return usage_error("%s: for a decoder; this model is an encoder", decoding);
+}
+
 void greedy_room(phasor_limits* limits, uint32_t rows) {
   if (limits->target == 0) return;
   limits->best_rows = rows;

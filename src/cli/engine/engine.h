@@ -153,6 +153,9 @@ constexpr uint32_t kMostByDefault = 2048;
 // Limits for one sequence; by default what the model allows, at most 2048, and 256 where it sets no
 // limit.
 phasor_limits default_limits(const Engine& engine, const MemoryOptions& options);
+// Whether the sizes are of sides that the model has. `decoding`: another flag for a decoder, or
+// NULL. 0, or the exit status.
+int check_sides(const Engine& engine, const MemoryOptions& options, const char* decoding = nullptr);
 // Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that
 // greedy decoding asks for.
 void greedy_room(phasor_limits* limits, uint32_t rows);
