@@ -171,8 +171,8 @@ ifeq ($(LIBC),musl)
   CXX_LINK := $(MUSL_GCC) -static
   CLI_OUT  := $(OUT)/musl
 endif
-# Tests that run once under emulation cost more to compile than to run. Emscripten has no -Og.
-CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),$(if $(filter wasm,$(TARGET)),-O1,-Og)) $(CASES_$(config)) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
+# Programs of the tests under emulation: they cost more to compile than to run.
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(CASES_$(config)) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(PTHREAD) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
 ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
@@ -327,10 +327,9 @@ $(CALM_FILES:%.cpp=$(CLI_OUT)/obj/%.o): CXX_CLI += $(CALM)
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-# Instructions of the kernels are counted with those of the program's calls.
-$(if $(TARGET),$(OBJ)/tests/cpp/count_kernels.o: private CXX_TEST += -O1)
-# Optimized, the twin's unrolled products take gcc ten times as long to compile, and run as long. Emscripten has no -Og.
-$(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(CASES_$(config)),,$(if $(filter wasm,$(TARGET)),-O0,-Og))
+# Tests cost more to compile than to run, the twin's unrolled products most of all. Emscripten has no -Og.
+$(TEST_OBJ) $(BOUND_OBJ): private CXX_TEST += $(if $(CASES_$(config))$(filter wasm,$(TARGET)),,-Og)
+$(TEST_TWIN:%.cpp=$(OBJ)/%.o): private CXX_TEST += $(if $(filter wasm,$(TARGET)),-O0)
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
